@@ -1,0 +1,30 @@
+import { cloudflareTest } from '@cloudflare/vitest-plugin';
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: {
+    projects: [
+      { test: { name: 'core', include: ['test/{core,protocol}/**/*.test.ts'] } },
+      { test: { name: 'beacon', include: ['test/beacon/**/*.test.ts'] } },
+      {
+        plugins: [
+          cloudflareTest({
+            main: './worker/index.ts',
+            wrangler: { configPath: './test/worker/wrangler.toml' },
+          }),
+        ],
+        test: { name: 'worker', include: ['test/worker/**/*.test.ts'] },
+      },
+      {
+        test: {
+          name: 'cluster',
+          include: ['test/cluster/**/*.test.ts'],
+          // One control plane at a time: two cores, and every file starts its own.
+          fileParallelism: false,
+          testTimeout: 300_000,
+          hookTimeout: 120_000,
+        },
+      },
+    ],
+  },
+});
