@@ -1,0 +1,135 @@
+import { KEY_ANNOTATION, parseKeyAnnotation, type PublicKey } from '../../../protocol/keys.ts';
+import type { Registry } from '../../../protocol/report.ts';
+import type { InventoryNode } from '../cluster-port.ts';
+import { fromRfc3339 } from '../rfc3339.ts';
+import { shardOf } from '../shard.ts';
+import type { ArbiterNode, ArbiterState } from './state.ts';
+
+/*
+ * The Node object is the registry: its annotations name the beacon's keys and an operator's wishes, and whoever may
+ * write them is decided by the cluster (NodeRestriction lets a kubelet change only its own Node).
+ */
+
+/** The inventory is listed anew this often. */
+export const LIST_EVERY_MS = 300_000;
+/** After a failed or refused list. */
+export const LIST_RETRY_MS = 30_000;
+/** Strangers are looked up at most this often, for the whole cluster. */
+export const LOOK_UP_EVERY_MS = 10_000;
+
+/** `farpulse/pause: until=2026-12-01T10:00:00Z reason=disk swap`, or just a reason: until it is taken off. */
+const PAUSE_ANNOTATION = 'farpulse/pause';
+/** `farpulse/ignore: "true"`: never judged. */
+const IGNORE_ANNOTATION = 'farpulse/ignore';
+
+const ZONE_LABEL = 'topology.kubernetes.io/zone';
+
+/** A beat signed with a key that its Node no longer names is proof of life for this long. */
+const OLD_KEY_MS = 86_400_000;
+
+/** A list that lacks more than this share of the known nodes is taken for incomplete. */
+const MAX_MISSING_SHARE = 0.05;
+
+export function pauseOf(annotations: Readonly<Record<string, string>>): ArbiterNode['paused'] {
+  if (annotations[IGNORE_ANNOTATION] === 'true') return { untilMs: null, reason: 'ignored by annotation' };
+  const text = annotations[PAUSE_ANNOTATION];
+  if (text === undefined) return undefined;
+  const until = /(?:^|\s)until=(\S+)/.exec(text)?.[1];
+  const untilMs = until === undefined ? undefined : fromRfc3339(until);
+  const reason = (/(?:^|\s)reason=(.*)$/.exec(text)?.[1] ?? text).slice(0, 200);
+  return { untilMs: untilMs ?? null, reason };
+}
+
+export function isPaused(node: ArbiterNode, nowMs: number): boolean {
+  return node.paused !== undefined && (node.paused.untilMs === null || nowMs < node.paused.untilMs);
+}
+
+function sameKeys(a: readonly PublicKey[], b: readonly PublicKey[]): boolean {
+  return a.length === b.length && a.every((key) => b.some((other) => other.x === key.x));
+}
+
+/** A key found on two Nodes is void for the later one: one machine must not speak for two. */
+function isTaken(state: ArbiterState, name: string, key: PublicKey): boolean {
+  for (const other of state.nodes.values()) {
+    if (other.name !== name && other.keys.some((known) => known.x === key.x)) return true;
+  }
+  return false;
+}
+
+/** Takes in one Node's metadata, from a list or a fresh read. A new uid is a new node: nothing of the old one stays. */
+export function learn(state: ArbiterState, seen: InventoryNode, nowMs: number): void {
+  const known = state.nodes.get(seen.name);
+  const keys = parseKeyAnnotation(seen.annotations[KEY_ANNOTATION]).filter(
+    (key) => !isTaken(state, seen.name, key),
+  );
+  const paused = pauseOf(seen.annotations);
+  const same = known?.uid === seen.uid ? known : undefined;
+  const phase =
+    keys.length === 0 ? 'unenrolled' : same === undefined || same.phase === 'unenrolled' ? 'new' : same.phase;
+  const { paused: _, ...base } = same ?? {
+    name: seen.name,
+    uid: seen.uid,
+    zone: '',
+    keys: [],
+    oldKeys: [],
+    phase,
+    sinceMs: nowMs,
+    paused: undefined,
+  };
+  const gone = base.keys.filter((key) => !keys.some((now) => now.x === key.x));
+  const next: ArbiterNode = {
+    ...base,
+    zone: seen.labels[ZONE_LABEL] ?? '',
+    keys,
+    oldKeys: [
+      ...base.oldKeys.filter((old) => old.untilMs > nowMs && !keys.some((key) => key.x === old.key.x)),
+      ...gone.map((key) => ({ key, untilMs: nowMs + OLD_KEY_MS })),
+    ],
+    ...(paused !== undefined && { paused }),
+    phase,
+    sinceMs: phase === base.phase ? base.sinceMs : nowMs,
+  };
+  if (same === undefined || !sameKeys(same.keys, keys)) state.registryVersion += 1;
+  state.nodes.set(seen.name, next);
+}
+
+/** A Node that its own GET did not find is gone, and so is its key. */
+export function forget(state: ArbiterState, name: string): void {
+  if (state.nodes.delete(name)) state.registryVersion += 1;
+}
+
+export type ListVerdict =
+  /** Names that are known and not listed: each is asked for by its own GET before it is believed to be gone. */
+  | { readonly kind: 'taken'; readonly missing: readonly string[] }
+  | { readonly kind: 'refused'; readonly why: string };
+
+/** Takes in a whole inventory, unless so much of it is missing that it cannot be whole. */
+export function takeInventory(
+  state: ArbiterState,
+  listed: readonly InventoryNode[],
+  nowMs: number,
+): ListVerdict {
+  const names = new Set(listed.map((node) => node.name));
+  const missing = [...state.nodes.keys()].filter((name) => !names.has(name));
+  if (missing.length > Math.max(1, state.nodes.size * MAX_MISSING_SHARE)) {
+    return { kind: 'refused', why: `the list lacks ${missing.length} of ${state.nodes.size} known Nodes` };
+  }
+  for (const node of listed) learn(state, node, nowMs);
+  return { kind: 'taken', missing };
+}
+
+/** The part of the registry that one shard's observers verify with. */
+export function registryFor(state: ArbiterState, shard: number, nowMs: number): Registry {
+  const { shards } = state.settings;
+  return {
+    version: state.registryVersion,
+    nodes: [...state.nodes.values()]
+      .filter((node) => shardOf(node.name, shards) === shard && node.keys.length + node.oldKeys.length > 0)
+      .map((node) => ({
+        name: node.name,
+        uid: node.uid,
+        keys: node.keys,
+        oldKeys: node.oldKeys.filter((old) => old.untilMs > nowMs).map((old) => old.key),
+      })),
+  };
+}

@@ -1,0 +1,289 @@
+import type { NodeCopy } from '../cluster-port.ts';
+import { WAVE_QUIET_MS } from './hold.ts';
+import { doubtMs, HOLD_ABOVE, longestIntervalMs, shareAround, type Heard, type Share } from './share.ts';
+import { kubeletEvidence, moved, RENEWAL_MS, signsOf, stillAtMs, WATCH_LOOK_MS } from './signs.ts';
+import { FRESH_MS, type ArbiterNode, type ArbiterState, type FreshRead } from './state.ts';
+import type { Cause } from './view.ts';
+import { claimsOn, confirmSilence, lastHeardMs, newestClaim, silentCount, type Claim } from './witness.ts';
+import type { ReportedNode } from '../../../protocol/report.ts';
+
+/**
+ * What is to be done about one node now. A verdict is never remembered half-way: whatever it rests on is looked at
+ * afresh at every step, and what has grown old is asked for again. So nothing needs to be resumed after a crash.
+ */
+export type Judgement =
+  | { readonly kind: 'well' }
+  /** Ask all observers, or read the Node and its Lease; then judge again. */
+  | { readonly kind: 'need'; readonly what: 'poll' | 'read'; readonly why: string }
+  | { readonly kind: 'wait'; readonly untilMs: number; readonly why: string; readonly veto?: ReportedNode }
+  /** Its kubelet shows life: no verdict, a second pulse instead. */
+  | { readonly kind: 'watch'; readonly cause: Cause; readonly why: string; readonly read: FreshRead }
+  /** Too many went at once. */
+  | { readonly kind: 'hold'; readonly share: Share }
+  /** The Node is no longer there, or is another instance. */
+  | { readonly kind: 'gone'; readonly replacedBy?: NodeCopy }
+  /** Somebody else says Unknown already: there is nothing to write. */
+  | { readonly kind: 'already-unknown'; readonly copy: NodeCopy; readonly cause: Cause }
+  | {
+      readonly kind: 'write';
+      readonly cause: Cause;
+      readonly why: string;
+      readonly copy: NodeCopy | undefined;
+    };
+
+/** A restart or upgrade of the beacon suppresses a verdict for at most this long. */
+const BEACON_LEAVE_MAX_MS = 120_000;
+
+/** Without kubelet evidence, the second node of a zone waits for what the first one's kubelet says. */
+const CANARY_MS = 15_000;
+
+/** How soon a doubt that no report has resolved is looked at again. */
+const LOOK_AGAIN_MS = 10_000;
+
+/** What the newest reports, pushed or polled, suggest. Suspicion only: nothing is written on it. */
+export function suspicionOf(
+  state: ArbiterState,
+  claims: readonly Claim[],
+): 'host-silent' | 'kubelet-down' | undefined {
+  if (silentCount(claims) >= state.settings.quorum) return 'host-silent';
+  return kubeletDownCount(claims) >= state.settings.quorum ? 'kubelet-down' : undefined;
+}
+
+/** Regions that hear the node say that its kubelet is down, believed only after an `ok` in the same boot. */
+function kubeletDownCount(claims: readonly Claim[]): number {
+  return claims.filter(
+    ({ kind, reported }) =>
+      (kind === 'heard' || kind === 'late') &&
+      reported?.kubelet.state === 'down' &&
+      reported.kubelet.okThisBoot,
+  ).length;
+}
+
+/** Judges one suspect node by all the rules. */
+export function judge(
+  state: ArbiterState,
+  node: ArbiterNode,
+  all: readonly Heard[],
+  nowMs: number,
+): Judgement {
+  const suspicion = suspicionOf(state, claimsOn(state, node));
+  const suspect = all.find((heard) => heard.node === node);
+  if (suspicion === undefined || suspect === undefined) return { kind: 'well' };
+
+  const { pollBegunAtMs, polledAtMs } = state.memory;
+  if (nowMs - polledAtMs > FRESH_MS) return { kind: 'need', what: 'poll', why: 'asking every observer' };
+  const claims = claimsOn(state, node, pollBegunAtMs);
+
+  const standing = suspicion === 'host-silent' ? judgeSilence(state, node, claims, nowMs) : undefined;
+  if (standing !== undefined) return standing;
+  const around: Heard =
+    suspicion === 'host-silent'
+      ? suspect
+      : // The kubelet is what went missing, when a quorum first said so.
+        { ...suspect, heardAtMs: (node.kubeletDown?.sinceMs ?? nowMs) - suspect.intervalMs };
+  const doubted = judgeDoubt(state, node, all, around, suspicion, nowMs);
+  if (doubted !== undefined) return doubted;
+  return judgeCluster(state, node, claims, around, suspicion, nowMs);
+}
+
+/** Rules 1 and 9: is it silent, by those who can tell, and not only restarting its beacon? */
+function judgeSilence(
+  state: ArbiterState,
+  node: ArbiterNode,
+  claims: readonly Claim[],
+  nowMs: number,
+): Judgement | undefined {
+  const newest = newestClaim(claims);
+  const leaving = newest?.reported.leaving;
+  if (newest !== undefined && leaving?.what === 'beacon') {
+    const backAtMs = Math.min(newest.receivedAtMs + leaving.forMs, newest.heardAtMs + BEACON_LEAVE_MAX_MS);
+    if (nowMs < backAtMs)
+      return { kind: 'wait', untilMs: backAtMs, why: `its beacon said: ${leaving.reason}` };
+  }
+  const suspectSinceMs = node.episode?.suspectAtMs ?? nowMs;
+  const confirmation = confirmSilence(state, node, claims, suspectSinceMs, nowMs);
+  switch (confirmation.kind) {
+    case 'confirmed':
+      return undefined;
+    case 'wait':
+      return confirmation;
+    case 'too-few':
+      return { kind: 'wait', untilMs: nowMs + LOOK_AGAIN_MS, why: confirmation.why };
+  }
+}
+
+/** Rules 4, 5 and 7: is it only this node, and are we in a state to say so? */
+function judgeDoubt(
+  state: ArbiterState,
+  node: ArbiterNode,
+  all: readonly Heard[],
+  suspect: Heard,
+  suspicion: 'host-silent' | 'kubelet-down',
+  nowMs: number,
+): Judgement | undefined {
+  if (state.breakerOpenUntilMs !== undefined && nowMs < state.breakerOpenUntilMs) {
+    return { kind: 'wait', untilMs: state.breakerOpenUntilMs, why: 'live kubelets contradicted us twice' };
+  }
+  const share = shareAround(all, suspect, nowMs);
+  const released =
+    state.released !== undefined &&
+    nowMs < state.released.untilMs &&
+    state.released.nodes.includes(node.name);
+  if (share.of === 1 && !released) {
+    return {
+      kind: 'wait',
+      untilMs: nowMs + LOOK_AGAIN_MS,
+      why: 'the last node heard is never written: it may be us',
+    };
+  }
+  if (!released && (state.hold !== undefined || share.share > HOLD_ABOVE)) return { kind: 'hold', share };
+  if (state.coolDown !== undefined) {
+    const { untilMs, wave, quietSinceMs } = state.coolDown;
+    const freeAtMs = wave.includes(node.name) ? Math.max(untilMs, quietSinceMs + WAVE_QUIET_MS) : untilMs;
+    if (nowMs < freeAtMs) return { kind: 'wait', untilMs: freeAtMs, why: 'letting the others return first' };
+  }
+  const ownDueMs = suspicion === 'host-silent' ? suspect.heardAtMs + suspect.timeoutMs : nowMs;
+  const doubt = released ? 0 : doubtMs(share, suspect.timeoutMs);
+  const dueAtMs = Math.max(ownDueMs, suspect.heardAtMs + suspect.intervalMs + longestIntervalMs(all)) + doubt;
+  if (nowMs < dueAtMs) {
+    const percent = Math.round(share.share * 100);
+    return {
+      kind: 'wait',
+      untilMs: dueAtMs,
+      why: `${percent} % of ${share.of} nodes are missing with it: waiting longer`,
+    };
+  }
+  return undefined;
+}
+
+/** Rules 2, 3, 6, 8 and 10: what does the cluster itself say? */
+function judgeCluster(
+  state: ArbiterState,
+  node: ArbiterNode,
+  claims: readonly Claim[],
+  suspect: Heard,
+  suspicion: 'host-silent' | 'kubelet-down',
+  nowMs: number,
+): Judgement {
+  const newest = newestClaim(claims);
+  const cause: Cause =
+    suspicion === 'kubelet-down'
+      ? suspicion
+      : newest?.reported.leaving?.what === 'host'
+        ? 'leaving'
+        : suspicion;
+  const why = explain(claims, suspicion, nowMs);
+  if (!state.settings.hasApi) return { kind: 'write', cause, why, copy: undefined };
+  if (nowMs < state.api.retryAtMs && state.api.state === 'unreachable') {
+    return {
+      kind: 'wait',
+      untilMs: state.api.retryAtMs,
+      why: `the API server cannot be asked: ${state.api.why ?? 'unknown'}`,
+    };
+  }
+  const read = state.memory.reads.get(node.name);
+  if (read === undefined || nowMs - read.atMs > FRESH_MS) {
+    const nextLookMs = node.phase === 'watched' ? (node.watch?.lookedAtMs ?? 0) + WATCH_LOOK_MS : nowMs;
+    if (nowMs < nextLookMs) return { kind: 'wait', untilMs: nextLookMs, why: 'its kubelet shows life' };
+    const baseline = node.kubeletDown?.lookedAtMs;
+    if (suspicion === 'kubelet-down' && baseline !== undefined && nowMs < baseline + RENEWAL_MS) {
+      return { kind: 'wait', untilMs: baseline + RENEWAL_MS, why: 'its kubelet may still renew its Lease' };
+    }
+    return { kind: 'need', what: 'read', why: 'reading the Node and its Lease' };
+  }
+  if (read.node.kind === 'not-found') return { kind: 'gone' };
+  if (read.node.kind !== 'ok')
+    return { kind: 'wait', untilMs: nowMs + FRESH_MS, why: 'the Node cannot be read' };
+  const copy = read.node.value;
+  if (copy.uid !== node.uid) return { kind: 'gone', replacedBy: copy };
+  if (copy.ready === undefined) {
+    return {
+      kind: 'wait',
+      untilMs: nowMs + LOOK_AGAIN_MS,
+      why: 'it never had a Ready condition: it is still starting',
+    };
+  }
+  if (copy.ready.status === 'Unknown') return { kind: 'already-unknown', copy, cause };
+
+  const evidence =
+    suspicion === 'kubelet-down'
+      ? kubeletDownEvidence(node, read, suspect.timeoutMs, nowMs)
+      : node.phase === 'watched' && node.watch !== undefined
+        ? watchedEvidence(node, read, nowMs)
+        : kubeletEvidence(
+            state.settings.policy,
+            read,
+            newest?.reported.sentAtMs ?? 0,
+            suspect.intervalMs,
+            suspect.heardAtMs + suspect.intervalMs,
+          );
+  switch (evidence.kind) {
+    case 'outlived':
+      return { kind: 'watch', cause: 'beacon-lost', why: 'its kubelet outlived its last beat', read };
+    case 'wait':
+      return { kind: 'wait', untilMs: evidence.untilMs, why: 'its kubelet may still renew its Lease' };
+    case 'unavailable':
+      return { kind: 'wait', untilMs: nowMs + FRESH_MS, why: evidence.why };
+    case 'still': {
+      const canaryMs = evidence.hasLease ? undefined : canaryUntilMs(state, node, nowMs);
+      if (canaryMs !== undefined) {
+        return {
+          kind: 'wait',
+          untilMs: canaryMs,
+          why: 'another node of its zone is written first, without Leases',
+        };
+      }
+      return { kind: 'write', cause, why, copy };
+    }
+  }
+}
+
+type Evidence = ReturnType<typeof kubeletEvidence>;
+
+function kubeletDownEvidence(node: ArbiterNode, read: FreshRead, timeoutMs: number, nowMs: number): Evidence {
+  const { sinceMs, signs, lookedAtMs } = node.kubeletDown ?? { sinceMs: nowMs };
+  if (signs === undefined || lookedAtMs === undefined) return { kind: 'wait', untilMs: nowMs + RENEWAL_MS };
+  if (read.lease.kind !== 'ok' && read.lease.kind !== 'not-found' && read.lease.kind !== 'off') {
+    return { kind: 'unavailable', why: 'its Lease cannot be read' };
+  }
+  // Compared with the first look, whose signs are renewed by `step` when they moved.
+  if (moved(signs, signsOf(read))) return { kind: 'wait', untilMs: nowMs + RENEWAL_MS };
+  const hasLease = read.lease.kind === 'ok';
+  const untilMs = hasLease ? lookedAtMs + RENEWAL_MS : sinceMs + Math.max(timeoutMs, RENEWAL_MS);
+  return nowMs < untilMs ? { kind: 'wait', untilMs } : { kind: 'still', hasLease };
+}
+
+function watchedEvidence(node: ArbiterNode, read: FreshRead, nowMs: number): Evidence {
+  const { watch } = node;
+  if (watch === undefined) return { kind: 'unavailable', why: 'not looked at yet' };
+  const still = watch.lookedAtMs >= stillAtMs(watch) && read.atMs === watch.lookedAtMs;
+  return still
+    ? { kind: 'still', hasLease: watch.hasLease }
+    : { kind: 'wait', untilMs: Math.max(nowMs + 1_000, watch.lookedAtMs + WATCH_LOOK_MS) };
+}
+
+/** Until when a node waits for its zone's canary; undefined when it may be the canary itself. */
+function canaryUntilMs(state: ArbiterState, node: ArbiterNode, nowMs: number): number | undefined {
+  let untilMs: number | undefined;
+  for (const other of state.nodes.values()) {
+    if (other === node || other.zone !== node.zone) continue;
+    const writtenAtMs =
+      other.intent?.atMs ?? (other.phase === 'down' ? other.episode?.write?.atMs : undefined);
+    if (writtenAtMs !== undefined && nowMs < writtenAtMs + CANARY_MS) {
+      untilMs = Math.max(untilMs ?? 0, writtenAtMs + CANARY_MS);
+    }
+  }
+  return untilMs;
+}
+
+/** The evidence in one sentence, for the condition's message and the status. */
+function explain(claims: readonly Claim[], suspicion: 'host-silent' | 'kubelet-down', nowMs: number): string {
+  const newest = newestClaim(claims);
+  if (suspicion === 'kubelet-down') {
+    const why = newest?.reported.kubelet.why;
+    return `its beacon is heard and says that the kubelet is down${why === undefined ? '' : `: ${why}`}`;
+  }
+  const silentFor = ((nowMs - lastHeardMs(claims)) / 1000).toFixed(1);
+  const regions = claims.filter((claim) => claim.kind === 'silent').map((claim) => claim.region);
+  return `no beat for ${silentFor} s in ${regions.join(', ')} (${regions.length} of ${claims.length} regions)`;
+}

@@ -1,0 +1,92 @@
+import { claimsOn, lastHeardMs, newestClaim } from './witness.ts';
+import type { ArbiterNode, ArbiterState } from './state.ts';
+
+/*
+ * Rules 4 and 5: how much of the cluster fell silent with a node, and what that does to the verdict. The more nodes
+ * go at once, the likelier it is that we are the ones who are cut off (kubernetes/kubernetes#77864, #105617).
+ */
+
+/** When a node was last heard, and its interval and timeout, from the newest reports. */
+export interface Heard {
+  readonly node: ArbiterNode;
+  readonly heardAtMs: number;
+  readonly intervalMs: number;
+  readonly timeoutMs: number;
+  /** Its beats say that the kubelet is down: it counts as lost, whatever its beats say. */
+  readonly kubeletDown: boolean;
+}
+
+/** All nodes that any observer has ever heard. */
+export function heardNodes(state: ArbiterState): readonly Heard[] {
+  const heard: Heard[] = [];
+  for (const node of state.nodes.values()) {
+    const claims = claimsOn(state, node);
+    const newest = newestClaim(claims);
+    if (newest === undefined) continue;
+    heard.push({
+      node,
+      heardAtMs: lastHeardMs(claims),
+      intervalMs: newest.reported.intervalMs,
+      timeoutMs: newest.reported.timeoutMs,
+      kubeletDown: node.kubeletDown !== undefined,
+    });
+  }
+  return heard;
+}
+
+/** A node that we wrote and that has not returned counts as lost for this long. */
+const WRITTEN_COUNTS_MS = 3_600_000;
+
+/** In a cluster this small a written node leaves the share at once: it would hold every later verdict. */
+const SMALL_CLUSTER = 4;
+
+/** More of the cluster than this, and nothing is written. */
+export const HOLD_ABOVE = 0.5;
+
+export interface Share {
+  readonly lost: readonly string[];
+  readonly of: number;
+  readonly share: number;
+}
+
+function isWritten(node: ArbiterNode, nowMs: number): boolean {
+  const write = node.phase === 'down' ? node.episode?.write : undefined;
+  return write !== undefined && write.outcome !== 'failed' && nowMs - write.atMs < WRITTEN_COUNTS_MS;
+}
+
+/**
+ * The share of the cluster that is lost, as seen from one suspect.
+ *
+ * Lost: not heard since the suspect's first missed beat fell due, whether silent yet or only late. Counting only the
+ * silent ones would write the first live nodes of a total outage. Of: those that were beating before its last beat.
+ */
+export function shareAround(all: readonly Heard[], suspect: Heard, nowMs: number): Share {
+  const firstMissedMs = suspect.heardAtMs + suspect.intervalMs;
+  const small = all.length <= SMALL_CLUSTER;
+  const lost: string[] = [];
+  let of = 0;
+  for (const other of all) {
+    const written = other !== suspect && isWritten(other.node, nowMs);
+    if (written && small) continue;
+    const wasBeating = other.heardAtMs >= suspect.heardAtMs - other.timeoutMs;
+    if (!wasBeating && !written) continue;
+    of += 1;
+    if (other === suspect || written || other.kubeletDown || other.heardAtMs < firstMissedMs) {
+      lost.push(other.node.name);
+    }
+  }
+  return { lost, of, share: lost.length / of };
+}
+
+/**
+ * Extra wait for a suspect in a wave: none up to a tenth of the cluster (or one node), then proportionate, so that
+ * half the cluster waits 1.6 timeouts more. A rack of 30 in 100 waits 0.8 timeouts.
+ */
+export function doubtMs(share: Share, timeoutMs: number): number {
+  return timeoutMs * 4 * Math.max(0, share.share - Math.max(0.1, 1 / share.of));
+}
+
+/** No suspect is judged before every node has had the time to miss a beat too. */
+export function longestIntervalMs(all: readonly Heard[]): number {
+  return Math.max(...all.map((heard) => heard.intervalMs));
+}

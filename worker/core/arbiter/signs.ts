@@ -1,0 +1,96 @@
+import type { Policy } from '../policy.ts';
+import type { FreshRead, KubeletSigns, Watch } from './state.ts';
+import { fromRfc3339 } from '../rfc3339.ts';
+
+/*
+ * Rules 2 and 3: the kubelet's own traces. A node whose beacon is gone but whose kubelet still renews its Lease is
+ * not dead, however silent it is to us.
+ */
+
+/** A kubelet renews its Lease every 10 to 10.4 s: 11 s without a move mean something. */
+export const RENEWAL_MS = 11_000;
+
+/** A watched node's signs are looked at this often, and this long without a move are silence. */
+export const WATCH_LOOK_MS = 20_000;
+export const WATCH_STILL_MS = 60_000;
+/** Without a Lease only `lastHeartbeatTime` is left, which a healthy kubelet moves every 5 to 7.5 min. */
+export const WATCH_STILL_WITHOUT_LEASE_MS = 960_000;
+
+export function signsOf(read: FreshRead): KubeletSigns {
+  const renewTimeMs = read.lease.kind === 'ok' ? read.lease.value.renewTimeMs : undefined;
+  const heartbeatTime = read.node.kind === 'ok' ? read.node.value.ready?.lastHeartbeatTime : undefined;
+  return {
+    ...(renewTimeMs !== undefined && { renewTimeMs }),
+    ...(heartbeatTime !== undefined && { heartbeatTime }),
+  };
+}
+
+/** Any difference is a move: a clock that steps back still belongs to a kubelet that writes. */
+export function moved(before: KubeletSigns, after: KubeletSigns): boolean {
+  return (
+    (after.renewTimeMs !== undefined && after.renewTimeMs !== before.renewTimeMs) ||
+    (after.heartbeatTime !== undefined && after.heartbeatTime !== before.heartbeatTime)
+  );
+}
+
+export type KubeletEvidence =
+  /** It wrote after the beat that was missed: the kubelet outlived the beacon, or its path. */
+  | { readonly kind: 'outlived' }
+  /** Not a trace since. `hasLease`: on the strength of a Lease, not only of the slow heartbeat time. */
+  | { readonly kind: 'still'; readonly hasLease: boolean }
+  /** Cannot be told yet: it may renew until then. */
+  | { readonly kind: 'wait'; readonly untilMs: number }
+  | { readonly kind: 'unavailable'; readonly why: string };
+
+/**
+ * What a fresh read says about the kubelet of a node whose beats stopped.
+ *
+ * Both sides are the same node's clock: the Lease's renewTime and the last beat's own sender time. Only a 404 means
+ * that there is no Lease; a 403 or a timeout means that we could not look.
+ *
+ * @param lastSentAtMs the sender's clock in the last beat anybody heard
+ * @param firstMissedMs when the first missed beat fell due, by our clock
+ */
+export function kubeletEvidence(
+  policy: Policy,
+  read: FreshRead,
+  lastSentAtMs: number,
+  intervalMs: number,
+  firstMissedMs: number,
+): KubeletEvidence {
+  const aliveAfterMs = lastSentAtMs + intervalMs;
+  const signs = signsOf(read);
+  const heartbeatMs = signs.heartbeatTime === undefined ? undefined : fromRfc3339(signs.heartbeatTime);
+  const outlived =
+    (signs.renewTimeMs ?? Number.NEGATIVE_INFINITY) > aliveAfterMs ||
+    (heartbeatMs ?? Number.NEGATIVE_INFINITY) > aliveAfterMs;
+  if (outlived) return { kind: 'outlived' };
+  if (policy.leaseEvidence === 'off' || read.lease.kind === 'off' || read.lease.kind === 'not-found') {
+    return { kind: 'still', hasLease: false };
+  }
+  if (read.lease.kind !== 'ok') {
+    return policy.leaseEvidence === 'wait'
+      ? { kind: 'unavailable', why: `its Lease cannot be read: ${read.lease.why}` }
+      : { kind: 'still', hasLease: false };
+  }
+  const renewsUntilMs = firstMissedMs + RENEWAL_MS;
+  if (policy.leaseEvidence === 'wait' && read.atMs < renewsUntilMs)
+    return { kind: 'wait', untilMs: renewsUntilMs };
+  return { kind: 'still', hasLease: true };
+}
+
+/** Compares a watched node's signs with the ones remembered. */
+export function look(watch: Watch, read: FreshRead): Watch {
+  const signs = signsOf(read);
+  return {
+    signs: { ...watch.signs, ...signs },
+    movedAtMs: moved(watch.signs, signs) ? read.atMs : watch.movedAtMs,
+    lookedAtMs: read.atMs,
+    hasLease: read.lease.kind === 'ok',
+  };
+}
+
+/** When a watched node that shows no further sign becomes silent. */
+export function stillAtMs(watch: Watch): number {
+  return watch.movedAtMs + (watch.hasLease ? WATCH_STILL_MS : WATCH_STILL_WITHOUT_LEASE_MS);
+}

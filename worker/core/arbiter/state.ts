@@ -1,0 +1,213 @@
+import type { PublicKey } from '../../../protocol/keys.ts';
+import type { Report } from '../../../protocol/report.ts';
+import type { ClusterFailure, LeaseCopy, NodeCopy } from '../cluster-port.ts';
+import type { Policy } from '../policy.ts';
+import type { Cause, EpisodeStatus, Phase } from './view.ts';
+
+/** What the arbiter is told by its configuration. */
+export interface ArbiterSettings {
+  readonly cluster: string;
+  readonly mode: 'observe' | 'external' | 'compat';
+  readonly regions: readonly string[];
+  readonly shards: number;
+  readonly quorum: number;
+  readonly policy: Policy;
+  /** False for a cluster that is judged by configured keys only: there is no API to read or write. */
+  readonly hasApi: boolean;
+}
+
+/** The kubelet's own traces in the cluster. All by the node's clock; compared for change, or with that same clock. */
+export interface KubeletSigns {
+  readonly renewTimeMs?: number;
+  readonly heartbeatTime?: string;
+}
+
+/** A slower second pulse for a node whose beats are missing while its kubelet shows life. */
+export interface Watch {
+  readonly signs: KubeletSigns;
+  /** When the signs were last seen to differ from the ones before. */
+  readonly movedAtMs: number;
+  readonly lookedAtMs: number;
+  /** Whether the node had a Lease to look at. Without one, only the slow heartbeat time is left. */
+  readonly hasLease: boolean;
+}
+
+/** A PATCH that is about to be sent, or was and whose answer is not known. Stored before it is sent. */
+export interface Intent {
+  readonly id: string;
+  readonly atMs: number;
+  readonly cause: Cause;
+  readonly reason: string;
+  readonly message: string;
+  readonly lastTransitionTime: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+}
+
+/** Work that follows a write and survives a crash between any two steps of it. */
+export interface FollowUp {
+  /** Pods of the node to be marked (compat mode): the first pass at once, a second for pods bound meanwhile. */
+  readonly podPassesLeft: number;
+  readonly podsDueAtMs: number;
+  readonly podsMarked: number;
+  readonly lastTransitionTime: string;
+  /** When the Node is read again: did a live kubelet contradict? */
+  readonly checkDueAtMs: number;
+  readonly checks: number;
+}
+
+/** One absence of one node instance. */
+export interface Episode extends EpisodeStatus {
+  readonly followUp?: FollowUp;
+}
+
+/**
+ * One Node of the cluster.
+ *
+ * 1. `uid` names the instance; everything else is forgotten when it changes.
+ * 2. `intent` is set from before a PATCH until its outcome is known; there is at most one.
+ * 3. `episode` runs while phase is suspect, watched, leaving or down; when the node returns it becomes `lastEpisode`.
+ * 4. An episode has at most one write.
+ */
+export interface ArbiterNode {
+  readonly name: string;
+  readonly uid: string;
+  readonly zone: string;
+  readonly keys: readonly PublicKey[];
+  /** Keys that the Node named before, and until when a beat signed with one counts as proof of life. */
+  readonly oldKeys: readonly { readonly key: PublicKey; readonly untilMs: number }[];
+  /** From the Node's annotations: leave it alone until then (infinite: always), and why. */
+  readonly paused?: { readonly untilMs: number | null; readonly reason: string };
+  readonly phase: Phase;
+  readonly sinceMs: number;
+  readonly cause?: Cause;
+  readonly episode?: Episode;
+  readonly lastEpisode?: Episode;
+  readonly watch?: Watch;
+  readonly intent?: Intent;
+  /** The kubelet's signs as they were when `kubelet-down` was first said by a quorum. */
+  readonly kubeletDown?: {
+    readonly sinceMs: number;
+    readonly signs?: KubeletSigns;
+    readonly lookedAtMs?: number;
+  };
+  /** The last beat that vetoed a silence: the same beat vetoes for one timeout only. */
+  readonly veto?: { readonly boot: string; readonly seq: number; readonly sinceMs: number };
+}
+
+/** The breaker is open: more nodes fell silent together than can be believed. */
+export interface Hold {
+  readonly id: string;
+  readonly sinceMs: number;
+  readonly nodes: readonly string[];
+  readonly share: number;
+  /** Since when the share has been low enough to end the hold. */
+  readonly lowSinceMs?: number;
+}
+
+/** Time to let everybody come back before any verdict. */
+export interface CoolDown {
+  readonly untilMs: number;
+  /** Nodes that fell silent together: none is written until none of them has returned for a while. */
+  readonly wave: readonly string[];
+  readonly quietSinceMs: number;
+}
+
+export interface ApiState {
+  readonly state: 'ok' | 'unreachable' | 'unknown';
+  readonly sinceMs: number;
+  readonly why?: string;
+  /** Not called again before, after a failure or a Retry-After. */
+  readonly retryAtMs: number;
+}
+
+/** An observer's newest report, and when it came. Ages in it count from then. */
+export interface StoredReport {
+  readonly report: Report;
+  readonly receivedAtMs: number;
+}
+
+/** What a fresh read of one Node brought. */
+export interface FreshRead {
+  readonly atMs: number;
+  readonly node: { readonly kind: 'ok'; readonly value: NodeCopy } | ClusterFailure;
+  readonly lease:
+    | { readonly kind: 'ok'; readonly value: LeaseCopy }
+    | ClusterFailure
+    | { readonly kind: 'off' };
+}
+
+/** Facts that are asked for again rather than stored. */
+export interface Memory {
+  /** When the last poll was begun and done; observers that did not answer in between abstain. */
+  pollBegunAtMs: number;
+  polledAtMs: number;
+  polling: boolean;
+  listing: boolean;
+  /** Somebody beats whom the registry does not know: a look at the Nodes is wanted. */
+  strangers: boolean;
+  readonly reads: Map<string, FreshRead>;
+  /** Nodes whose own GET is wanted, because a list lacks them. */
+  readonly toRead: Set<string>;
+  /** The last judgement's sentence per suspect, for people. */
+  readonly whys: Map<string, string>;
+  readonly reading: Set<string>;
+  readonly writing: Set<string>;
+  readonly marking: Set<string>;
+}
+
+export interface ArbiterState {
+  readonly settings: ArbiterSettings;
+  readonly nodes: Map<string, ArbiterNode>;
+  readonly reports: Map<string, StoredReport>;
+  registryVersion: number;
+  lastRanAtMs: number;
+  hold?: Hold;
+  coolDown?: CoolDown;
+  /** Nodes an operator released from a hold: neither share nor doubt keeps them from being judged until then. */
+  released?: { readonly nodes: readonly string[]; readonly untilMs: number };
+  /** Moments at which a live kubelet contradicted a write. */
+  contradictionsAtMs: readonly number[];
+  breakerOpenUntilMs?: number;
+  api: ApiState;
+  /** When the inventory was last taken in, and last asked for. */
+  listedAtMs?: number;
+  askedListAtMs?: number;
+  /** Why the newest list was not believed. */
+  listRefused?: string;
+  nextId: number;
+  readonly memory: Memory;
+}
+
+export function newMemory(): Memory {
+  return {
+    pollBegunAtMs: Number.NEGATIVE_INFINITY,
+    polledAtMs: Number.NEGATIVE_INFINITY,
+    polling: false,
+    listing: false,
+    strangers: false,
+    reads: new Map(),
+    toRead: new Set(),
+    whys: new Map(),
+    reading: new Set(),
+    writing: new Set(),
+    marking: new Set(),
+  };
+}
+
+export function newArbiter(settings: ArbiterSettings, nowMs: number): ArbiterState {
+  return {
+    settings,
+    nodes: new Map(),
+    reports: new Map(),
+    registryVersion: 0,
+    lastRanAtMs: nowMs,
+    contradictionsAtMs: [],
+    api: { state: 'unknown', sinceMs: nowMs, retryAtMs: nowMs },
+    nextId: 1,
+    memory: newMemory(),
+  };
+}
+
+/** An answer to a poll, and a read of a Node, are good for this long; then they are asked for again. */
+export const FRESH_MS = 5_000;

@@ -1,0 +1,211 @@
+import { observerIdOf } from '../shard.ts';
+import type { ArbiterNode, ArbiterState, Episode } from './state.ts';
+import type { Alert, ClusterStatus, EpisodeStatus, NodeStatus, RegionStatus } from './view.ts';
+import { claimsOn, newestClaim } from './witness.ts';
+
+/** What is shown of a cluster. Alerts are derived here from the state, so that none can be forgotten or doubled. */
+export function statusOf(state: ArbiterState, nowMs: number): ClusterStatus {
+  const { settings, hold } = state;
+  const nodes = [...state.nodes.values()]
+    .map((node) => nodeStatus(state, node, nowMs))
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  const regions = settings.regions.map((region) => regionStatus(state, region, nowMs));
+  const { state: judging, why } = clusterState(state, regions, nowMs);
+  return {
+    cluster: settings.cluster,
+    mode: settings.mode,
+    atMs: nowMs,
+    state: judging,
+    why,
+    ...(hold !== undefined && {
+      hold: { id: hold.id, sinceMs: hold.sinceMs, nodes: hold.nodes, share: hold.share },
+    }),
+    regions,
+    api: {
+      state: state.api.state,
+      sinceMs: state.api.sinceMs,
+      ...(state.api.why !== undefined && { why: state.api.why }),
+    },
+    inventory: {
+      nodes: state.nodes.size,
+      enrolled: nodes.filter((node) => node.phase !== 'unenrolled').length,
+      ...(state.listedAtMs !== undefined && { listedAgoMs: nowMs - state.listedAtMs }),
+    },
+    alerts: alertsOf(state, nodes, regions, nowMs),
+    nodes,
+  };
+}
+
+function clusterState(
+  state: ArbiterState,
+  regions: readonly RegionStatus[],
+  nowMs: number,
+): Pick<ClusterStatus, 'state' | 'why'> {
+  const { settings, hold, coolDown, breakerOpenUntilMs } = state;
+  if (hold !== undefined) {
+    const percent = Math.round(hold.share * 100);
+    return { state: 'hold', why: `${percent} % of the nodes are missing at once: nothing is written` };
+  }
+  if (breakerOpenUntilMs !== undefined && nowMs < breakerOpenUntilMs) {
+    return { state: 'breaker-open', why: 'live kubelets contradicted us twice: nothing is written' };
+  }
+  const seeing = regions.filter(
+    (region) => region.reportedAgoMs !== undefined && region.blind === undefined,
+  ).length;
+  if (seeing < settings.quorum) {
+    return { state: 'cannot-see', why: `${seeing} of ${settings.quorum} needed regions can judge` };
+  }
+  if (coolDown !== undefined && nowMs < coolDown.untilMs) {
+    return { state: 'cool-down', why: 'after an outage: everybody gets the time to return first' };
+  }
+  return {
+    state: 'judging',
+    why: `${seeing} of ${regions.length} regions judge, ${settings.quorum} must agree`,
+  };
+}
+
+function regionStatus(state: ArbiterState, region: string, nowMs: number): RegionStatus {
+  const { shards } = state.settings;
+  const reports = Array.from({ length: shards }, (_, shard) =>
+    state.reports.get(observerIdOf(region, shard, shards)),
+  );
+  const known = reports.filter((stored) => stored !== undefined);
+  const blind = known.find((stored) => stored.report.blind !== undefined)?.report.blind;
+  const oldestMs = Math.min(...known.map((stored) => stored.receivedAtMs));
+  const nodesHeard = known.reduce(
+    (sum, stored) => sum + stored.report.nodes.filter((node) => node.sight === 'heard').length,
+    0,
+  );
+  return {
+    region,
+    ...(known.length === shards && { reportedAgoMs: nowMs - oldestMs }),
+    nodesHeard,
+    ...(blind !== undefined && { blind }),
+  };
+}
+
+function shown(episode: Episode): EpisodeStatus {
+  const { followUp: _, ...status } = episode;
+  return status;
+}
+
+function nodeStatus(state: ArbiterState, node: ArbiterNode, nowMs: number): NodeStatus {
+  const claims = claimsOn(state, node);
+  const newest = newestClaim(claims);
+  const episode = node.episode ?? node.lastEpisode;
+  return {
+    name: node.name,
+    uid: node.uid,
+    zone: node.zone,
+    phase: node.phase,
+    sinceMs: node.sinceMs,
+    ...(node.cause !== undefined && { cause: node.cause }),
+    why: state.memory.whys.get(node.name) ?? whyOf(node),
+    lastHeard: claims.flatMap(({ region, reported, heardAtMs }) =>
+      reported === undefined ? [] : [{ region, sight: reported.sight, heardAgoMs: nowMs - heardAtMs }],
+    ),
+    ...(newest !== undefined && {
+      kubelet: newest.reported.kubelet,
+      api: newest.reported.api,
+      ...(newest.reported.beacon !== undefined && { beacon: newest.reported.beacon }),
+    }),
+    ...(episode !== undefined && { episode: shown(episode) }),
+  };
+}
+
+/** The sentence for a phase that no judgement has explained. */
+function whyOf(node: ArbiterNode): string {
+  switch (node.phase) {
+    case 'new':
+      return 'enrolled, no beat heard yet';
+    case 'alive':
+      return 'beats come';
+    case 'suspect':
+      return 'a quorum of regions does not hear it';
+    case 'down':
+      return node.episode?.write?.message ?? 'Ready is Unknown already';
+    case 'leaving':
+      return 'it said that it goes';
+    case 'paused':
+      return node.paused?.reason ?? 'paused';
+    case 'watched':
+      return 'no beats, but its kubelet shows life';
+    case 'unenrolled':
+      return 'its Node names no beacon key';
+  }
+}
+
+function alertsOf(
+  state: ArbiterState,
+  nodes: readonly NodeStatus[],
+  regions: readonly RegionStatus[],
+  nowMs: number,
+): readonly Alert[] {
+  const { hold, api, breakerOpenUntilMs, listRefused } = state;
+  const alerts: Alert[] = [];
+  if (hold !== undefined) {
+    const message = `${hold.nodes.length} nodes are missing at once; release with the hold's id if they are really dead`;
+    alerts.push({ code: 'hold', sinceMs: hold.sinceMs, message });
+  }
+  if (breakerOpenUntilMs !== undefined && nowMs < breakerOpenUntilMs) {
+    alerts.push({
+      code: 'breaker-open',
+      sinceMs: state.contradictionsAtMs.at(-1) ?? nowMs,
+      message: 'two live kubelets contradicted us',
+    });
+  }
+  if (api.state === 'unreachable') {
+    alerts.push({ code: 'api-unreachable', sinceMs: api.sinceMs, message: api.why ?? 'no answer' });
+  }
+  if (listRefused !== undefined) {
+    alerts.push({ code: 'inventory-refused', sinceMs: state.listedAtMs ?? nowMs, message: listRefused });
+  }
+  for (const region of regions) {
+    if (region.blind === undefined) continue;
+    alerts.push({
+      code: 'region-blind',
+      sinceMs: nowMs - (region.reportedAgoMs ?? 0),
+      message: `${region.region}: ${region.blind}`,
+    });
+  }
+  for (const node of nodes) alerts.push(...nodeAlerts(state, node));
+  return alerts;
+}
+
+/** Causes that are alerts of their own. A leaving host is expected; its write is not news. */
+const ALERTING = new Set(['host-silent', 'kubelet-down', 'beacon-lost', 'contradicted', 'edge-path-cut']);
+
+function nodeAlerts(state: ArbiterState, node: NodeStatus): readonly Alert[] {
+  const alerts: Alert[] = [];
+  const isJudged = node.phase === 'down' || node.phase === 'watched';
+  if (isJudged && node.cause !== undefined && ALERTING.has(node.cause)) {
+    alerts.push({ code: node.cause, sinceMs: node.sinceMs, message: node.why, node: node.name });
+  }
+  if (node.api?.state === 'cut') {
+    alerts.push({
+      code: 'api-path-cut',
+      sinceMs: node.sinceMs,
+      message: node.api.why ?? 'it cannot reach the API server',
+      node: node.name,
+    });
+  }
+  const known = state.nodes.get(node.name);
+  if (known === undefined) return alerts;
+  for (const { region, reported } of claimsOn(state, known)) {
+    if (reported?.duplicate === true) {
+      alerts.push({
+        code: 'duplicate-identity',
+        sinceMs: node.sinceMs,
+        message: 'two machines beat with its key',
+        node: node.name,
+      });
+      break;
+    }
+    if (reported?.refused !== undefined) {
+      const message = `${region} refuses its beats: ${reported.refused.code}`;
+      alerts.push({ code: 'refused-beats', sinceMs: node.sinceMs, message, node: node.name });
+      break;
+    }
+  }
+  return alerts;
+}

@@ -1,0 +1,163 @@
+import type { Blindness, NodeSight, ReportedNode } from '../../../protocol/report.ts';
+import { observerIdOf, shardOf } from '../shard.ts';
+import type { ArbiterNode, ArbiterState } from './state.ts';
+
+/*
+ * Rule 1: push suspicion, pull confirmation. Silence needs a quorum of the configured observers, blind ones abstain,
+ * and one proven beat vetoes.
+ */
+
+/** What one configured region says about one node, brought to this arbiter's clock. */
+export interface Claim {
+  readonly region: string;
+  /** `absent`: it has not reported, or does not know the node. Abstains, like `blind`. */
+  readonly kind: NodeSight | 'blind' | 'absent';
+  readonly blindness?: Blindness;
+  readonly heardAtMs: number;
+  readonly receivedAtMs: number;
+  readonly reported?: ReportedNode;
+}
+
+/**
+ * One claim per configured region, from the newest reports.
+ *
+ * @param sinceMs a region that has not reported since then abstains; what it heard before still counts as heard
+ */
+export function claimsOn(
+  state: ArbiterState,
+  node: ArbiterNode,
+  sinceMs = Number.NEGATIVE_INFINITY,
+): readonly Claim[] {
+  const { regions, shards } = state.settings;
+  const shard = shardOf(node.name, shards);
+  return regions.map((region): Claim => {
+    const stored = state.reports.get(observerIdOf(region, shard, shards));
+    const reported = stored && lookup(stored.report.nodes).get(node.name);
+    if (stored === undefined || reported === undefined || reported.uid !== node.uid) {
+      return {
+        region,
+        kind: 'absent',
+        heardAtMs: Number.NEGATIVE_INFINITY,
+        receivedAtMs: stored?.receivedAtMs ?? 0,
+      };
+    }
+    const { blind } = stored.report;
+    return {
+      region,
+      kind: stored.receivedAtMs < sinceMs ? 'absent' : blind === undefined ? reported.sight : 'blind',
+      ...(blind !== undefined && { blindness: blind }),
+      heardAtMs: stored.receivedAtMs - reported.heardAgoMs,
+      receivedAtMs: stored.receivedAtMs,
+      reported,
+    };
+  });
+}
+
+/** Reports are arrays on the wire; each is indexed once. */
+const indexes = new WeakMap<readonly ReportedNode[], ReadonlyMap<string, ReportedNode>>();
+function lookup(nodes: readonly ReportedNode[]): ReadonlyMap<string, ReportedNode> {
+  let index = indexes.get(nodes);
+  if (index === undefined) {
+    index = new Map(nodes.map((node) => [node.name, node]));
+    indexes.set(nodes, index);
+  }
+  return index;
+}
+
+/** When any observer last heard the node: one proof of life is enough for "not dead then". */
+export function lastHeardMs(claims: readonly Claim[]): number {
+  return Math.max(...claims.map((claim) => claim.heardAtMs));
+}
+
+/** The claim that heard the node last, and so knows its newest beat. */
+export function newestClaim(
+  claims: readonly Claim[],
+): (Claim & { readonly reported: ReportedNode }) | undefined {
+  let newest: (Claim & { readonly reported: ReportedNode }) | undefined;
+  for (const claim of claims) {
+    if (claim.reported === undefined) continue;
+    if (newest === undefined || claim.heardAtMs > newest.heardAtMs)
+      newest = { ...claim, reported: claim.reported };
+  }
+  return newest;
+}
+
+/** How many regions say silent. */
+export function silentCount(claims: readonly Claim[]): number {
+  return claims.filter((claim) => claim.kind === 'silent').length;
+}
+
+export type Confirmation =
+  | { readonly kind: 'confirmed' }
+  /** Somebody may still hear it, or will soon be able to say that it does not. */
+  | { readonly kind: 'wait'; readonly untilMs: number; readonly why: string; readonly veto?: ReportedNode }
+  | { readonly kind: 'too-few'; readonly why: string };
+
+/**
+ * Weighs fresh claims on a node that a quorum calls silent.
+ *
+ * A `heard` or `late` only counts against silence with a proof: the beat itself, verified, and newer than what the
+ * silent ones heard. The same beat vetoes for one timeout, so a lying observer can delay a verdict, not prevent it.
+ *
+ * @param suspectSinceMs when the node became suspect: an observer that has not listened long enough is waited for
+ *   from then on, at most one timeout
+ */
+export function confirmSilence(
+  state: ArbiterState,
+  node: ArbiterNode,
+  claims: readonly Claim[],
+  suspectSinceMs: number,
+  nowMs: number,
+): Confirmation {
+  const silent = claims.filter((claim) => claim.kind === 'silent');
+  const timeoutMs = newestClaim(claims)?.reported.timeoutMs ?? 0;
+  for (const claim of claims) {
+    const { kind, reported } = claim;
+    if (reported === undefined || (kind !== 'heard' && kind !== 'late')) continue;
+    if (reported.proof === undefined || !isNewerThanAll(reported, silent)) continue;
+    const sameBeat = node.veto?.boot === reported.boot && node.veto.seq === reported.seq;
+    if (sameBeat && nowMs >= node.veto.sinceMs + reported.timeoutMs) continue;
+    return {
+      kind: 'wait',
+      untilMs: Math.min(claim.heardAtMs + reported.timeoutMs, nowMs + reported.intervalMs),
+      why: `${claim.region} has heard it`,
+      veto: reported,
+    };
+  }
+  if (silent.length >= state.settings.quorum) return { kind: 'confirmed' };
+  const listening = claims.filter((claim) => claim.kind === 'listening' || claim.kind === 'late');
+  const waitUntilMs = suspectSinceMs + timeoutMs;
+  if (silent.length + listening.length >= state.settings.quorum && nowMs < waitUntilMs) {
+    const judges = listening.map((claim) => judgesAtMs(claim));
+    return {
+      kind: 'wait',
+      untilMs: Math.min(waitUntilMs, Math.max(nowMs + 100, Math.min(...judges))),
+      why: `${listening.map((claim) => claim.region).join(', ')} cannot say yet`,
+    };
+  }
+  const missing = claims
+    .filter((claim) => claim.kind !== 'silent')
+    .map((claim) => `${claim.region} ${claim.blindness ?? claim.kind}`);
+  return {
+    kind: 'too-few',
+    why: `${silent.length} of ${state.settings.quorum} needed regions say silent (${missing.join(', ')})`,
+  };
+}
+
+function judgesAtMs(claim: Claim): number {
+  const { reported } = claim;
+  if (reported === undefined) return Number.POSITIVE_INFINITY;
+  return reported.judgesInMs === undefined
+    ? claim.heardAtMs + reported.timeoutMs
+    : claim.receivedAtMs + reported.judgesInMs;
+}
+
+/** Sequences order beats within a boot. Another boot than the silent ones know is newer, or it is refused as a replay. */
+function isNewerThanAll(reported: ReportedNode, silent: readonly Claim[]): boolean {
+  return silent.every(
+    (claim) =>
+      claim.reported === undefined ||
+      claim.reported.boot !== reported.boot ||
+      reported.seq > claim.reported.seq,
+  );
+}

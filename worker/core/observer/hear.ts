@@ -1,0 +1,127 @@
+import type { Beat, RefusalCode } from '../../../protocol/beat.ts';
+import type { BeatAnswer } from '../../../protocol/report.ts';
+import type { HeardNode, ObserverState } from './state.ts';
+import { admit } from './streams.ts';
+
+/** What one event changed that is worth storing or telling at once. */
+export interface Change {
+  /** Memory differs from the snapshot. */
+  readonly heard: boolean;
+  readonly store: boolean;
+  readonly report: boolean;
+  readonly answer?: BeatAnswer;
+}
+
+export const NO_CHANGE: Change = { heard: false, store: false, report: false };
+
+/** A beat that announces a longer interval than this many times the policy's would leave its node unwatched. */
+const MAX_INTERVAL_FACTOR = 3;
+
+/** The counts behind "refuses more than a tenth" start anew after this long. */
+const COUNT_WINDOW_MS = 300_000;
+
+function count(state: ObserverState, refused: boolean, nowMs: number): void {
+  const { sinceMs, beats, refused: before } = state.counts;
+  state.counts =
+    nowMs - sinceMs > COUNT_WINDOW_MS
+      ? { sinceMs: nowMs, beats: 1, refused: refused ? 1 : 0 }
+      : { sinceMs, beats: beats + 1, refused: before + (refused ? 1 : 0) };
+}
+
+/** A beat that is well signed and yet not taken: proof of life, so it is never silence; see `refused`. */
+export function refuse(
+  state: ObserverState,
+  beat: Beat,
+  code: RefusalCode,
+  why: string,
+  nowMs: number,
+  highestSeq?: number,
+): Change {
+  count(state, true, nowMs);
+  const node = state.nodes.get(beat.node);
+  if (node !== undefined) state.nodes.set(beat.node, { ...node, refused: { code, atMs: nowMs } });
+  return {
+    ...NO_CHANGE,
+    report: node !== undefined && node.refused?.code !== code,
+    answer: {
+      kind: 'refused',
+      observer: state.identity.observer,
+      code,
+      why,
+      ...(highestSeq !== undefined && { highestSeq }),
+    },
+  };
+}
+
+/**
+ * Takes in one verified beat.
+ *
+ * @param jws the beat as it came; kept as proof for a veto
+ */
+export function hear(state: ObserverState, beat: Beat, jws: string, digest: string, nowMs: number): Change {
+  const registered = state.registered.get(beat.node);
+  if (registered !== undefined && registered.uid !== beat.uid) {
+    return refuse(state, beat, 'wrong-uid', `this Node's uid is not ${beat.uid}`, nowMs);
+  }
+  const maxIntervalMs = state.policy.intervalMs * MAX_INTERVAL_FACTOR;
+  if (beat.intervalMs > maxIntervalMs) {
+    return refuse(state, beat, 'bad-interval', `${beat.intervalMs} ms, at most ${maxIntervalMs} ms`, nowMs);
+  }
+  const node = state.nodes.get(beat.node);
+  const admission = admit(node?.streams ?? [], beat, digest, nowMs);
+  const recorded: BeatAnswer = { kind: 'recorded', observer: state.identity.observer };
+  switch (admission.kind) {
+    case 'again':
+      return { ...NO_CHANGE, answer: recorded };
+    case 'replayed':
+      return refuse(state, beat, 'replayed', admission.why, nowMs, admission.highestSeq);
+    case 'advanced':
+      break;
+  }
+  count(state, false, nowMs);
+  const next: HeardNode = {
+    uid: beat.uid,
+    streams: admission.streams,
+    heardAtMs: nowMs,
+    intervalMs: beat.intervalMs,
+    kubelet: beat.kubelet,
+    api: beat.api,
+    ...(beat.leaving !== undefined && { leaving: beat.leaving }),
+    ...(node?.refused !== undefined && { refused: node.refused }),
+    ...duplicateSince(node, admission.duplicate, nowMs),
+    beacon: beat.beacon,
+    sight: 'heard',
+    creditMs: 0,
+    proof: jws,
+  };
+  // Deleted first: the map stays in the order of heardAtMs.
+  state.nodes.delete(beat.node);
+  state.nodes.set(beat.node, next);
+  // A return is stored before it is acked, so that a stored "late" always means "not heard".
+  const joinedOrReturned = node === undefined || node.sight !== 'heard';
+  return {
+    heard: true,
+    store: joinedOrReturned,
+    report: joinedOrReturned || signsDiffer(node, next),
+    answer: recorded,
+  };
+}
+
+function duplicateSince(
+  node: HeardNode | undefined,
+  duplicate: boolean,
+  nowMs: number,
+): { duplicateAtMs?: number } {
+  if (duplicate) return { duplicateAtMs: nowMs };
+  return node?.duplicateAtMs === undefined ? {} : { duplicateAtMs: node.duplicateAtMs };
+}
+
+function signsDiffer(before: HeardNode, after: HeardNode): boolean {
+  return (
+    before.kubelet.state !== after.kubelet.state ||
+    before.api.state !== after.api.state ||
+    before.leaving?.what !== after.leaving?.what ||
+    before.streams[0]?.boot !== after.streams[0]?.boot ||
+    (before.duplicateAtMs === undefined) !== (after.duplicateAtMs === undefined)
+  );
+}
