@@ -1,0 +1,183 @@
+import { DurableObject } from 'cloudflare:workers';
+import { digestOf, peekBeat } from '../../protocol/jws.ts';
+import { audienceOf } from '../../protocol/names.ts';
+import type { BeatAnswer, Report } from '../../protocol/report.ts';
+import type { ObserverIdentity, ObserverState } from '../core/observer/state.ts';
+import { restore } from '../core/observer/snapshot.ts';
+import { stepObserver, type ObserverEvent, type ObserverStep } from '../core/observer/step.ts';
+import { reportOf } from '../core/observer/report.ts';
+import { observerIdOf } from '../core/shard.ts';
+import type { Env } from '../env.ts';
+import { TIMED_OUT, withTimeout } from '../http/timeout.ts';
+import { ObserverStore } from '../storage/observer-store.ts';
+import { arbiterStub, clusterConfigOf, parseObserverName } from './names.ts';
+import { Verifier } from './verifier.ts';
+
+/** A report not answered by then is sent anew later. Pending calls keep an object billed. */
+const REPORT_TIMEOUT_MS = 5_000;
+
+const NOBODY: ReadonlySet<string> = new Set();
+
+/** Hears the beats of one (cluster, region, shard). All judgement is in `core/observer`. */
+export class Observer extends DurableObject<Env> {
+  readonly #store: ObserverStore;
+  readonly #verifier = new Verifier();
+  #loaded: Promise<Loaded> | undefined;
+  #armedAtMs: number | undefined;
+  #reporting = false;
+  #reportAgain = false;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#store = new ObserverStore(ctx.storage.sql);
+  }
+
+  /** One beat, as it came. The answer says whether this observer has it, and if not, why. */
+  async beat(jws: string): Promise<BeatAnswer> {
+    const { state, audience } = await this.#load();
+    const { observer } = state.identity;
+    const peeked = peekBeat(jws);
+    if (!peeked.ok) return { kind: 'refused', observer, code: peeked.code, why: peeked.why };
+    const { beat } = peeked;
+    if (beat.aud !== audience) {
+      return { kind: 'refused', observer, code: 'wrong-audience', why: `this deployment is ${audience}` };
+    }
+    const registered = state.registered.get(beat.node);
+    if (await this.#verifier.isSignedBy(jws, registered?.keys ?? [])) {
+      const digest = await digestOf(jws);
+      return this.#answer(await this.#step({ kind: 'beat', beat, jws, digest }));
+    }
+    if (await this.#verifier.isSignedBy(jws, registered?.oldKeys ?? [])) {
+      return this.#answer(await this.#step({ kind: 'old-key', beat }));
+    }
+    await this.#step({ kind: 'stranger', name: beat.node });
+    return { kind: 'refused', observer, code: 'stranger', why: 'not signed with a key that its Node names' };
+  }
+
+  /** The arbiter's poll: the present view, with the newest beat of each suspect as proof. */
+  async ask(suspects: readonly string[]): Promise<Report> {
+    await this.#step({ kind: 'tick' });
+    const { state } = await this.#load();
+    return reportOf(state, new Set(suspects), Date.now());
+  }
+
+  /** Cron's second path: look at the clock, and arm the alarm if it was lost. */
+  async poke(): Promise<void> {
+    await this.#step({ kind: 'tick' });
+  }
+
+  override async alarm(info?: AlarmInvocationInfo): Promise<void> {
+    this.#armedAtMs = undefined;
+    try {
+      // While an alarm runs `getAlarm` is null, so memory is restored with the moment it was due.
+      await this.#load(info?.scheduledTime);
+      await this.#step({ kind: 'tick' });
+    } catch (error) {
+      // A throwing alarm is retried six times and then dropped for good; cron's poke comes in any case.
+      console.error('observer alarm failed', error);
+      await this.ctx.storage.setAlarm(Date.now() + 1_000);
+    }
+  }
+
+  #load(armedAtMs?: number): Promise<Loaded> {
+    this.#loaded ??= this.#restore(armedAtMs).catch((error: unknown) => {
+      this.#loaded = undefined;
+      throw error;
+    });
+    return this.#loaded;
+  }
+
+  async #restore(alarmDueAtMs: number | undefined): Promise<Loaded> {
+    const { cluster, region, shard } = parseObserverName(this.ctx.id.name);
+    const { deploymentId, cluster: config } = clusterConfigOf(this.env, cluster);
+    const identity: ObserverIdentity = {
+      observer: observerIdOf(region, shard, config.shards),
+      region,
+      shard,
+    };
+    const armedAtMs = await this.ctx.storage.getAlarm();
+    this.#armedAtMs = armedAtMs ?? undefined;
+    const state = restore(
+      identity,
+      config.policy,
+      this.#store.load(),
+      alarmDueAtMs ?? armedAtMs ?? undefined,
+      Date.now(),
+    );
+    return { cluster, audience: audienceOf(deploymentId, cluster), state };
+  }
+
+  async #step(event: ObserverEvent): Promise<ObserverStep> {
+    const loaded = await this.#load();
+    const step = stepObserver(loaded.state, event, Date.now());
+    for (const effect of step.effects) {
+      switch (effect.kind) {
+        case 'store':
+          // The output gate holds the ack until this row is durable.
+          this.#store.save(effect.snapshot);
+          break;
+        case 'report':
+          this.#report();
+          break;
+      }
+    }
+    await this.#arm(step.wakeAtMs);
+    return step;
+  }
+
+  /** Every setAlarm is a row written: an alarm that rings too early is kept, and moved when it has rung. */
+  async #arm(wakeAtMs: number): Promise<void> {
+    const nowMs = Date.now();
+    if (this.#armedAtMs !== undefined && this.#armedAtMs <= wakeAtMs && this.#armedAtMs > nowMs) return;
+    // An alarm set to now, from inside an alarm, can stall (workerd#6866).
+    this.#armedAtMs = Math.max(wakeAtMs, nowMs + 10);
+    await this.ctx.storage.setAlarm(this.#armedAtMs);
+  }
+
+  #answer(step: ObserverStep): BeatAnswer {
+    if (step.answer === undefined) throw new Error('a beat was not answered');
+    return step.answer;
+  }
+
+  /** One report at a time; what happens meanwhile goes into the next. */
+  #report(): void {
+    this.#reportAgain = true;
+    if (this.#reporting) return;
+    this.#reporting = true;
+    this.ctx.waitUntil(this.#sendReports());
+  }
+
+  async #sendReports(): Promise<void> {
+    try {
+      while (this.#reportAgain) {
+        this.#reportAgain = false;
+        await this.#step({ kind: 'reported', ok: await this.#sendReport() });
+      }
+    } finally {
+      this.#reporting = false;
+    }
+  }
+
+  async #sendReport(): Promise<boolean> {
+    const { cluster, state } = await this.#load();
+    try {
+      const report = reportOf(state, NOBODY, Date.now());
+      const reply = await withTimeout(arbiterStub(this.env, cluster).report(report), REPORT_TIMEOUT_MS);
+      if (reply === TIMED_OUT) return false;
+      if (reply.registry !== undefined) {
+        this.#verifier.clear();
+        await this.#step({ kind: 'registry', registry: reply.registry });
+      }
+      return true;
+    } catch (error) {
+      console.warn('report not delivered', error instanceof Error ? error.message : 'unknown error');
+      return false;
+    }
+  }
+}
+
+interface Loaded {
+  readonly cluster: string;
+  readonly audience: string;
+  readonly state: ObserverState;
+}

@@ -1,0 +1,87 @@
+import {
+  newArbiter,
+  type ArbiterNode,
+  type ArbiterSettings,
+  type ArbiterState,
+  type StoredReport,
+} from '../core/arbiter/state.ts';
+
+/** What is stored of the cluster as a whole: everything but nodes, reports, and what is asked for again. */
+type ClusterRow = Omit<ArbiterState, 'settings' | 'nodes' | 'reports' | 'memory'>;
+
+/**
+ * The arbiter's rows: one per node, one per observer's newest report, one for the cluster. Only what changed is
+ * written, told by object identity: the core makes a new object for every change.
+ */
+export class ArbiterStore {
+  readonly #sql: SqlStorage;
+  readonly #nodes = new Map<string, ArbiterNode>();
+  readonly #reports = new Map<string, StoredReport>();
+  #cluster = '';
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+    sql.exec(`
+      CREATE TABLE IF NOT EXISTS cluster (id INTEGER PRIMARY KEY CHECK (id = 1), json TEXT NOT NULL) STRICT;
+      CREATE TABLE IF NOT EXISTS node (name TEXT PRIMARY KEY, json TEXT NOT NULL) STRICT, WITHOUT ROWID;
+      CREATE TABLE IF NOT EXISTS report (observer TEXT PRIMARY KEY, json TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    `);
+  }
+
+  load(settings: ArbiterSettings, nowMs: number): ArbiterState {
+    const fresh = newArbiter(settings, nowMs);
+    const row = this.#sql.exec<{ json: string }>('SELECT json FROM cluster').toArray()[0];
+    if (row === undefined) return fresh;
+    this.#cluster = row.json;
+    for (const { name, json } of this.#sql.exec<{ name: string; json: string }>(
+      'SELECT name, json FROM node',
+    )) {
+      // SAFETY: this class wrote it, and stored shapes only grow by optional fields. The same holds below.
+      this.#nodes.set(name, JSON.parse(json) as ArbiterNode);
+    }
+    for (const { observer, json } of this.#sql.exec<{ observer: string; json: string }>(
+      'SELECT observer, json FROM report',
+    )) {
+      this.#reports.set(observer, JSON.parse(json) as StoredReport);
+    }
+    return {
+      ...fresh,
+      ...(JSON.parse(row.json) as ClusterRow),
+      nodes: new Map(this.#nodes),
+      reports: new Map(this.#reports),
+    };
+  }
+
+  /** Writes what differs from the last save. No await inside, so that it is one atomic commit. */
+  save(state: ArbiterState): void {
+    this.#saveMap('node', 'name', this.#nodes, state.nodes);
+    this.#saveMap('report', 'observer', this.#reports, state.reports);
+    const { settings: _s, nodes: _n, reports: _r, memory: _m, ...cluster } = state;
+    const json = JSON.stringify(cluster satisfies ClusterRow);
+    if (json === this.#cluster) return;
+    this.#sql.exec('INSERT OR REPLACE INTO cluster (id, json) VALUES (1, ?)', json);
+    this.#cluster = json;
+  }
+
+  #saveMap<T>(
+    table: 'node' | 'report',
+    key: string,
+    saved: Map<string, T>,
+    current: ReadonlyMap<string, T>,
+  ): void {
+    for (const [name, value] of current) {
+      if (saved.get(name) === value) continue;
+      this.#sql.exec(
+        `INSERT OR REPLACE INTO ${table} (${key}, json) VALUES (?, ?)`,
+        name,
+        JSON.stringify(value),
+      );
+      saved.set(name, value);
+    }
+    for (const name of saved.keys()) {
+      if (current.has(name)) continue;
+      this.#sql.exec(`DELETE FROM ${table} WHERE ${key} = ?`, name);
+      saved.delete(name);
+    }
+  }
+}
