@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers';
-import { runInDurableObject } from 'cloudflare:test';
-import { vi } from 'vitest';
+import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { expect, vi } from 'vitest';
 import { formatKeyAnnotation, KEY_ANNOTATION } from '../../../protocol/keys.ts';
 import type { Env } from '../../../worker/env.ts';
 import { arbiterStub, observerStub } from '../../../worker/objects/names.ts';
@@ -54,11 +54,26 @@ export function startLab(): Lab {
             user: 'admin',
             manager: 'farpulse',
           })
-        : { status: failure.status, body: {} };
+        : { status: failure.status, body: statusBody(failure.status, url.pathname) };
     lab.requests.push({ method: request.method, path: url.pathname, status: answer.status });
     return Response.json(answer.body ?? {}, { status: answer.status });
   });
   return lab;
+}
+
+/** Failures carry a Status, as the API server's do: one without is taken for somebody else's answer. */
+function statusBody(code: number, path: string): unknown {
+  const reason = code === 409 ? 'Conflict' : code === 404 ? 'NotFound' : 'InternalError';
+  const details = { name: path.split('/').at(-1), kind: 'nodes' };
+  return {
+    kind: 'Status',
+    apiVersion: 'v1',
+    status: 'Failure',
+    code,
+    reason,
+    message: 'asked for by the test',
+    details,
+  };
 }
 
 /** A Ready Node in the API, with the key of a beacon of its own. */
@@ -118,11 +133,47 @@ export function readyOf(
   return node.status.conditions?.find((condition) => condition.type === 'Ready');
 }
 
-/** Rows an object has written since it was created, as the platform would bill them. */
-export function countRows(stub: DurableObjectStub<undefined>): Promise<number> {
-  return runInDurableObject(stub, (_instance, state) => {
-    return state.storage.sql.exec<{ changes: number }>('SELECT total_changes() AS changes').one().changes;
-  });
+/** Nodes with beacons that every observer knows. */
+export async function enrol(lab: Lab, names: readonly string[]): Promise<readonly TestBeacon[]> {
+  const beacons = await Promise.all(names.map((name) => addNode(lab, name)));
+  await arbiter().poke();
+  await vi.waitFor(
+    async () => {
+      for (const beacon of beacons) {
+        const jws = await beacon.beat();
+        for (const region of REGIONS) expect((await observer(region).beat(jws)).kind).toBe('recorded');
+      }
+    },
+    { timeout: 10_000, interval: 20 },
+  );
+  return beacons;
+}
+
+/**
+ * Lets seconds of the faked time pass one by one; every alarm rings when it is due.
+ *
+ * @param each done at the beginning of every second, counted from 1
+ */
+export async function passSeconds(
+  seconds: number,
+  each: (second: number) => Promise<void> = async () => {},
+): Promise<void> {
+  for (let second = 1; second <= seconds; second += 1) {
+    vi.setSystemTime(Date.now() + 1_000);
+    await each(second);
+    for (const stub of [...REGIONS.map((region) => observer(region)), arbiter()]) {
+      const dueAtMs = await runInDurableObject(stub, (_instance, state) => state.storage.getAlarm());
+      if (dueAtMs !== null && dueAtMs <= Date.now()) await runDurableObjectAlarm(stub);
+    }
+  }
+}
+
+/** One beat of each, to every observer. */
+export async function beatAll(beacons: readonly TestBeacon[]): Promise<void> {
+  for (const beacon of beacons) {
+    const jws = await beacon.beat();
+    for (const region of REGIONS) await observer(region).beat(jws);
+  }
 }
 
 /**

@@ -87,11 +87,19 @@ function hearsNobody(state: ArbiterState): boolean {
 
 /** Opens, feeds and ends holds and cool-downs, by what the observers have just said. */
 export function tendHold(state: ArbiterState, all: readonly Heard[], nowMs: number): void {
+  // Observers that hear nobody name no suspect, so nobody would poll them: that they say so is enough.
+  if (hearsNobody(state) && all.length > 1) {
+    openHold(
+      state,
+      all.map((heard) => heard.node.name),
+      1,
+      nowMs,
+    );
+  }
   if (nowMs - state.memory.polledAtMs > FRESH_MS) return;
   // A node with a verdict is settled: counted on, it would keep a small cluster in its hold for ever.
   const unsettled = all.filter((heard) => heard.node.phase !== 'down');
   const missing = unsettled.filter((heard) => isMissing(heard, nowMs)).map((heard) => heard.node.name);
-  if (hearsNobody(state) && all.length > 1) openHold(state, missing, 1, nowMs);
 
   if (state.hold !== undefined) {
     const share = missing.length / Math.max(1, unsettled.length);
