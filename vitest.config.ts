@@ -20,6 +20,7 @@ export default defineConfig({
         test: {
           name: 'worker',
           include: ['test/worker/**/*.test.ts'],
+          testTimeout: 30_000,
         },
       },
       {

@@ -1,4 +1,12 @@
-import { base64url, calculateJwkThumbprint, compactVerify, CompactSign, importJWK, errors } from 'jose';
+import {
+  base64url,
+  calculateJwkThumbprint,
+  CompactSign,
+  compactVerify,
+  decodeProtectedHeader,
+  errors,
+  importJWK,
+} from 'jose';
 import type { CryptoKey, JWK } from 'jose';
 import type { PublicKey } from './keys.ts';
 import { MAX_BEAT_BYTES, parseBeat, type Beat, type RefusalCode } from './beat.ts';
@@ -69,4 +77,20 @@ export async function isSignedBy(jws: string, keys: readonly VerifyKey[]): Promi
     }
   }
   return false;
+}
+
+/** A thumbprint has 43 characters. */
+const MAX_KID_LENGTH = 64;
+
+/**
+ * The key that a beat claims to be signed with; '' when it names none, undefined when its header cannot be read. A
+ * hint: it says which mistake was made, never whom to believe.
+ */
+export function claimedKid(jws: string): string | undefined {
+  try {
+    const { kid } = decodeProtectedHeader(jws);
+    return typeof kid === 'string' ? kid.slice(0, MAX_KID_LENGTH) : '';
+  } catch {
+    return undefined;
+  }
 }

@@ -1,6 +1,6 @@
 import { parseConfig } from './config.ts';
 import type { Env } from './env.ts';
-import { withTimeout } from './http/timeout.ts';
+import { withTimeout } from './timeout.ts';
 import { arbiterStub, observerStub, observersOf } from './objects/names.ts';
 
 /** A poke only makes an object look at its clock; one that does not answer by then is poked again in a minute. */

@@ -1,6 +1,6 @@
 import { exportJWK, generateKeyPair, type CryptoKey } from 'jose';
 import type { Beat } from '../../protocol/beat.ts';
-import { signBeat } from '../../protocol/jws.ts';
+import { signBeat, thumbprintOf } from '../../protocol/jws.ts';
 import { audienceOf } from '../../protocol/names.ts';
 import { PublicKey } from '../../protocol/keys.ts';
 
@@ -51,7 +51,7 @@ export class TestBeacon {
     return this.sign(this.payload(changes));
   }
 
-  sign(payload: Beat): Promise<string> {
-    return signBeat(payload, this.#privateKey, 'test');
+  async sign(payload: Beat): Promise<string> {
+    return signBeat(payload, this.#privateKey, await thumbprintOf(this.key));
   }
 }

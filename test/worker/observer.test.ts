@@ -1,16 +1,7 @@
 import { evictDurableObject, reset, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
-import type { TestBeacon } from '../support/test-beacon.ts';
+import { TestBeacon } from '../support/test-beacon.ts';
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
-import {
-  bindings,
-  enrol,
-  observer,
-  passSeconds,
-  REGIONS,
-  startLab,
-  warmUp,
-  type Lab,
-} from './support/lab.ts';
+import { bindings, enrol, observer, passSeconds, startLab, warmUp, type Lab } from './support/lab.ts';
 import { pokeAll } from '../../worker/scheduled.ts';
 
 /* What an observer object stores, survives and arms. Time is faked; alarms ring when a test says so. */
@@ -29,7 +20,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-function armedAtMs(region: (typeof REGIONS)[number]): Promise<number | null> {
+function armedAtMs(region: 'weur'): Promise<number | null> {
   return runInDurableObject(observer(region), (_instance, state) => state.storage.getAlarm());
 }
 
@@ -140,4 +131,29 @@ test('the very same beat again is acked and moves nothing', async () => {
   expect((await observer('weur').beat(jws)).kind).toBe('recorded');
   const { nodes } = await observer('weur').ask([]);
   expect(nodes[0]?.heardAgoMs).toBe(4_000);
+});
+
+test('a refusal names the mistake: an unknown node, an unknown key, a broken signature, another uid, an old sequence', async () => {
+  const [beacon] = await enrol(lab, ['node-1']);
+  if (beacon === undefined) throw new Error('no beacon');
+  const codeOf = async (jws: string): Promise<string> => {
+    const answer = await observer('weur').beat(jws);
+    return answer.kind === 'refused' ? answer.code : answer.kind;
+  };
+  const stranger = await TestBeacon.create('node-9');
+  expect(await codeOf(await stranger.beat())).toBe('stranger');
+  const impostor = await TestBeacon.create('node-1', { uid: beacon.payload().uid });
+  expect(await codeOf(await impostor.beat())).toBe('stranger');
+  const [header, payload, signature] = (await beacon.beat()).split('.');
+  expect(
+    await codeOf(
+      `${header}.${payload}.${signature?.startsWith('A') === true ? 'B' : 'A'}${signature?.slice(1)}`,
+    ),
+  ).toBe('bad-signature');
+  expect(await codeOf(await beacon.beat({ uid: 'another' }))).toBe('wrong-uid');
+  expect(await codeOf(await beacon.beat({ seq: 1 }))).toBe('replayed');
+  expect(await codeOf(await beacon.beat({ aud: 'test/other' }))).toBe('wrong-audience');
+  expect(await codeOf(await beacon.beat({ intervalMs: 120_000 }))).toBe('bad-interval');
+  const { nodes } = await observer('weur').ask([]);
+  expect(nodes.map(({ name, refused }) => [name, refused?.code])).toEqual([['node-1', 'bad-interval']]);
 });

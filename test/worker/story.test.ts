@@ -43,6 +43,7 @@ async function settle(check: () => Promise<void> | void): Promise<void> {
 
 test('a beacon that its Node names is recorded without being configured anywhere', async () => {
   await enrol(lab, ['node-1']);
+  await passSeconds(5);
   await settle(async () => {
     const status = await arbiter().status();
     expect(status.nodes.map((node) => [node.name, node.phase])).toEqual([['node-1', 'alive']]);

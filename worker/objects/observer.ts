@@ -1,5 +1,5 @@
 import { DurableObject } from 'cloudflare:workers';
-import { digestOf, peekBeat } from '../../protocol/jws.ts';
+import { claimedKid, digestOf, peekBeat } from '../../protocol/jws.ts';
 import { audienceOf } from '../../protocol/names.ts';
 import type { BeatAnswer, Report } from '../../protocol/report.ts';
 import type { ObserverIdentity, ObserverState } from '../core/observer/state.ts';
@@ -8,7 +8,7 @@ import { stepObserver, type ObserverEvent, type ObserverStep } from '../core/obs
 import { reportOf } from '../core/observer/report.ts';
 import { observerIdOf } from '../core/shard.ts';
 import type { Env } from '../env.ts';
-import { TIMED_OUT, withTimeout } from '../http/timeout.ts';
+import { TIMED_OUT, withTimeout } from '../timeout.ts';
 import { ObserverStore } from '../storage/observer-store.ts';
 import { arbiterStub, clusterConfigOf, parseObserverName } from './names.ts';
 import { Verifier } from './verifier.ts';
@@ -49,6 +49,10 @@ export class Observer extends DurableObject<Env> {
     }
     if (await this.#verifier.isSignedBy(jws, registered?.oldKeys ?? [])) {
       return this.#answer(await this.#step({ kind: 'old-key', beat }));
+    }
+    // The key it claims is known, so this is garbage, or a beat that was tampered with: nothing to look up.
+    if (await this.#verifier.isOneOf(claimedKid(jws), registered?.keys ?? [])) {
+      return { kind: 'refused', observer, code: 'bad-signature', why: 'not signed by the key it names' };
     }
     await this.#step({ kind: 'stranger', name: beat.node });
     return { kind: 'refused', observer, code: 'stranger', why: 'not signed with a key that its Node names' };

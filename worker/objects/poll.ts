@@ -3,7 +3,7 @@ import type { Report, ReportedNode } from '../../protocol/report.ts';
 import type { ArbiterState } from '../core/arbiter/state.ts';
 import type { ClusterConfig } from '../config.ts';
 import type { Env } from '../env.ts';
-import { TIMED_OUT, withTimeout } from '../http/timeout.ts';
+import { TIMED_OUT, withTimeout } from '../timeout.ts';
 import { observerStub, observersOf } from './names.ts';
 import type { Verifier } from './verifier.ts';
 

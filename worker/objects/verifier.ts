@@ -1,4 +1,4 @@
-import { importPublicKey, isSignedBy, type VerifyKey } from '../../protocol/jws.ts';
+import { importPublicKey, isSignedBy, thumbprintOf, type VerifyKey } from '../../protocol/jws.ts';
 import type { PublicKey } from '../../protocol/keys.ts';
 
 /** Checks signatures, keeping imported keys: an import costs a tenth of a verification, and comes with every beat. */
@@ -7,6 +7,11 @@ export class Verifier {
 
   async isSignedBy(jws: string, keys: readonly PublicKey[]): Promise<boolean> {
     return isSignedBy(jws, await Promise.all(keys.map((key) => this.#import(key))));
+  }
+
+  /** Whether a `kid` is the thumbprint of one of these keys. */
+  async isOneOf(kid: string | undefined, keys: readonly PublicKey[]): Promise<boolean> {
+    return (await Promise.all(keys.map((key) => thumbprintOf(key)))).some((thumbprint) => thumbprint === kid);
   }
 
   #import(key: PublicKey): Promise<VerifyKey> {
