@@ -123,6 +123,27 @@ describe('deadline', () => {
     },
   );
 
+  test('with a quorum that has recorded it, one that hangs is waited for only a moment', async () => {
+    const { app, timers } = subject({ observers: { enam: NEVER } });
+    const pending = post(app, jwsOf());
+    await timers.armed(100);
+
+    timers.pass(100);
+
+    expect(await json(await pending)).toMatchObject({ recordedBy: ['weur', 'apac'], quorum: 2 });
+  });
+
+  test('without a quorum, one that hangs is waited for until the deadline', async () => {
+    const { app, timers } = subject({ observers: { enam: NEVER, apac: fail() } });
+    const pending = post(app, jwsOf());
+    await timers.armed(1_000);
+
+    expect(timers.isArmed(100)).toBe(false);
+    timers.pass(1_000);
+
+    expect(await json(await pending)).toMatchObject({ recordedBy: ['weur'] });
+  });
+
   test('when all hang: 503 unavailable with Retry-After', async () => {
     const { app, timers } = subject({ observers: { weur: NEVER, enam: NEVER, apac: NEVER } });
     const pending = post(app, jwsOf());

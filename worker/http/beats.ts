@@ -99,7 +99,13 @@ export function beats(app: OpenAPIHono, deps: AppDeps): void {
     const observers = observersOf(cluster, beat.node);
     const listed = listedBy(c.req.header(RECORDED_BY_HEADER), observers);
     const asked = observers.filter(({ id }) => !listed.includes(id));
-    const { answers: answered, done } = fanOut(deps, cluster, asked, jws);
+    const { answers: answered, done } = fanOut(
+      deps,
+      cluster,
+      asked,
+      jws,
+      quorumOf(cluster.regions.length) - listed.length,
+    );
     // Also past the answer, and when the beacon has hung up; but after one interval the next beat is there.
     keepAlive(c, deps.withTimeout(done, cluster.policy.intervalMs));
     const answers = await answered;

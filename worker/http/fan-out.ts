@@ -45,8 +45,13 @@ export function deadlineMsOf(cluster: ClusterConfig): number {
   return Math.min(1_000, cluster.policy.intervalMs / 4);
 }
 
+/** With a quorum the beat is delivered; so much longer the others may still be named in the ack. */
+const GRACE_MS = 100;
+
 /**
- * Asks all of `observers` at once, and answers when each has answered or the deadline is over.
+ * Asks all of `observers` at once, and answers when each has answered, a moment after `needed` of them have recorded
+ * the beat, or when the deadline is over. A beacon's first try ends after a second, so waiting that long for one
+ * observer that hangs would cost every beat a second try.
  *
  * Nothing is asked twice here: the runtime itself repeats calls that were not delivered, an overloaded object must not
  * be asked again, and the beacon's next try comes within a second anyway.
@@ -56,14 +61,21 @@ export function fanOut(
   cluster: ClusterConfig,
   observers: readonly ObserverRef[],
   jws: string,
+  needed: number,
 ): FanOut {
   const came = new Map<ObserverId, ObserverAnswer>();
+  const enough = Promise.withResolvers<void>();
+  let recorded = 0;
   const done = Promise.all(
     observers.map(async (observer) => {
-      came.set(observer.id, await ask(deps, cluster, observer, jws));
+      const answer = await ask(deps, cluster, observer, jws);
+      came.set(observer.id, answer);
+      if (answer.refusal === undefined) recorded += 1;
+      if (recorded >= needed) enough.resolve();
     }),
   );
-  const answers = deps.withTimeout(done, deadlineMsOf(cluster)).then(() =>
+  const settled = Promise.race([done, enough.promise.then(() => deps.withTimeout(done, GRACE_MS))]);
+  const answers = deps.withTimeout(settled, deadlineMsOf(cluster)).then(() =>
     observers.map(({ id }): ObserverAnswer => {
       const answer = came.get(id);
       if (answer !== undefined) return answer;
