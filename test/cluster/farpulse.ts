@@ -1,6 +1,7 @@
 // farpulse over a real control plane: the production bundle in local workerd, a real beacon process on
 // every node, and the account through which it writes, whose every request is on record.
 import { mkdtemp } from 'node:fs/promises';
+import type { OutgoingHttpHeaders } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -48,7 +49,8 @@ export class Farpulse {
       url: plane.url,
       authenticate: (options) => {
         options.ca = ca;
-        options.headers = { ...options.headers, authorization };
+        // SAFETY: the forwarder gives an object, never the list form.
+        options.headers = { ...(options.headers as OutgoingHttpHeaders), authorization };
         return Promise.resolve();
       },
     });
@@ -144,7 +146,12 @@ export class Farpulse {
       `the cluster to be ${what}`,
       async (note) => {
         const cluster = await status.cluster();
-        note({ state: cluster.state, why: cluster.why, phases: cluster.nodesByPhase, alerts: cluster.alerts });
+        note({
+          state: cluster.state,
+          why: cluster.why,
+          phases: cluster.nodesByPhase,
+          alerts: cluster.alerts,
+        });
         return isSo(cluster) ? cluster : undefined;
       },
       { timeoutMs, intervalMs: 250 },
@@ -159,7 +166,10 @@ export class Farpulse {
       objectRef?.resource !== 'events';
     return (await this.#plane.auditLog())
       .filter((event) => isWrite(event))
-      .map(({ verb, objectRef }) => `${verb} ${objectRef?.resource}/${objectRef?.subresource ?? ''} ${objectRef?.name}`);
+      .map(
+        ({ verb, objectRef }) =>
+          `${verb} ${objectRef?.resource}/${objectRef?.subresource ?? ''} ${objectRef?.name}`,
+      );
   }
 
   async stop(): Promise<void> {
