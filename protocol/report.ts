@@ -32,6 +32,11 @@ export interface ReportedNode {
   readonly intervalMs: number;
   /** From the last beat to the silent deadline, as this observer reckons it. */
   readonly timeoutMs: number;
+  /**
+   * How much of `heardAgoMs` this observer has really listened to, when it is less: beats may have come unheard before,
+   * so what the node did since its last known beat says nothing about a missed one.
+   */
+  readonly listenedForMs?: number;
   /** With `listening`: until this observer can say `silent`. */
   readonly judgesInMs?: number;
   readonly kubelet: KubeletSign;

@@ -1,7 +1,7 @@
 import type { ClusterResult, NodeCopy } from '../cluster-port.ts';
 import { toRfc3339Seconds } from '../rfc3339.ts';
-import { signsOf } from './signs.ts';
-import type { ArbiterNode, ArbiterState, Episode, FreshRead, Intent, Watch } from './state.ts';
+import { moved, signsOf } from './signs.ts';
+import type { ArbiterNode, ArbiterState, Episode, FreshRead, Intent, KubeletSigns, Watch } from './state.ts';
 import type { Cause, Phase } from './view.ts';
 
 /*
@@ -23,12 +23,16 @@ const MAX_MESSAGE = 512;
 const FIRST_CHECK_MS = 12_000;
 const NEXT_CHECK_MS = 60_000;
 
+/** A node with three verdicts within this long is flapping: people are told, verdicts go on. */
+export const FLAPPING_WINDOW_MS = 3_600_000;
+export const FLAPPING_RETURNS = 3;
+
 /** Pods bound to the node while we wrote are marked by a second pass. */
 const SECOND_PASS_MS = 30_000;
 const PODS_RETRY_MS = 5_000;
 
 /** Two live kubelets contradicting us within this long open the breaker. */
-const CONTRADICTION_WINDOW_MS = 600_000;
+export const CONTRADICTION_WINDOW_MS = 600_000;
 const BREAKER_OPEN_MS = 3_600_000;
 
 export function toPhase(node: ArbiterNode, phase: Phase, nowMs: number, cause?: Cause): ArbiterNode {
@@ -70,7 +74,11 @@ export function returned(node: ArbiterNode, nowMs: number): ArbiterNode {
   const { episode, watch: _w, veto: _v, kubeletDown: _k, ...rest } = toPhase(node, 'alive', nowMs);
   if (episode?.verdictAtMs === undefined) return rest;
   const { followUp: _, ...ended } = episode;
-  return { ...rest, lastEpisode: { ...ended, returnedAtMs: nowMs } };
+  const returnsAtMs = [
+    ...(node.returnsAtMs ?? []).filter((atMs) => nowMs - atMs < FLAPPING_WINDOW_MS),
+    nowMs,
+  ];
+  return { ...rest, lastEpisode: { ...ended, returnedAtMs: nowMs }, returnsAtMs };
 }
 
 /** Its kubelet shows life: no verdict, and from now on a second pulse. */
@@ -91,6 +99,7 @@ export function intend(
   cause: Cause,
   why: string,
   copy: NodeCopy,
+  signs: KubeletSigns,
   nowMs: number,
 ): ArbiterNode {
   const intent: Intent = {
@@ -102,6 +111,7 @@ export function intend(
     lastTransitionTime: toRfc3339Seconds(nowMs),
     uid: copy.uid,
     resourceVersion: copy.resourceVersion,
+    signs,
   };
   state.nextId += 1;
   return { ...node, intent };
@@ -143,6 +153,7 @@ export function written(state: ArbiterState, node: ArbiterNode, intent: Intent, 
       podsDueAtMs: nowMs,
       podsMarked: 0,
       lastTransitionTime: intent.lastTransitionTime,
+      ...(intent.signs !== undefined && { signs: intent.signs }),
       checkDueAtMs: nowMs + FIRST_CHECK_MS,
       checks: 0,
     },
@@ -228,18 +239,19 @@ export function onCheck(state: ArbiterState, node: ArbiterNode, read: FreshRead,
     const next = { ...followUp, checkDueAtMs: nowMs + NEXT_CHECK_MS, checks: followUp.checks + 1 };
     return { ...node, episode: { ...episode, followUp: next } };
   }
+  const { episode: _, ...rest } = node;
+  const past = { ...rest, lastEpisode: { ...ended, returnedAtMs: nowMs } };
+  if (followUp.signs !== undefined && !moved(followUp.signs, signsOf(read))) {
+    // No kubelet wrote that: it would have moved its heartbeat time. An API server restored from a backup brings back
+    // what was true then, and the node is as silent as before.
+    return suspect(state, past, ended.cause, ended.lastBeatAtMs, nowMs);
+  }
   if (followUp.checks === 0) {
     const recent = state.contradictionsAtMs.filter((atMs) => nowMs - atMs < CONTRADICTION_WINDOW_MS);
     state.contradictionsAtMs = [...recent, nowMs];
     if (state.contradictionsAtMs.length >= 2) state.breakerOpenUntilMs = nowMs + BREAKER_OPEN_MS;
   }
   const cause: Cause = followUp.checks === 0 ? 'contradicted' : 'beacon-lost';
-  const { episode: _, ...rest } = node;
-  const again = newEpisode(state, node, cause, episode.lastBeatAtMs, nowMs);
-  return watch(
-    { ...rest, lastEpisode: { ...ended, returnedAtMs: nowMs }, episode: again },
-    cause,
-    read,
-    nowMs,
-  );
+  const again = newEpisode(state, node, cause, ended.lastBeatAtMs, nowMs);
+  return watch({ ...past, episode: again }, cause, read, nowMs);
 }

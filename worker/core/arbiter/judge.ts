@@ -1,10 +1,20 @@
 import type { NodeCopy } from '../cluster-port.ts';
+import { LATE_GRACE_MS } from '../policy.ts';
+import { CONTRADICTION_WINDOW_MS } from './episode.ts';
 import { WAVE_QUIET_MS } from './hold.ts';
 import { doubtMs, HOLD_ABOVE, longestIntervalMs, shareAround, type Heard, type Share } from './share.ts';
 import { kubeletEvidence, moved, RENEWAL_MS, signsOf, stillAtMs, WATCH_LOOK_MS } from './signs.ts';
 import { FRESH_MS, type ArbiterNode, type ArbiterState, type FreshRead } from './state.ts';
 import type { Cause } from './view.ts';
-import { claimsOn, confirmSilence, lastHeardMs, newestClaim, silentCount, type Claim } from './witness.ts';
+import {
+  claimsOn,
+  confirmSilence,
+  lastHeardMs,
+  newestClaim,
+  silentCount,
+  silentSinceMs,
+  type Claim,
+} from './witness.ts';
 import type { ReportedNode } from '../../../protocol/report.ts';
 
 /**
@@ -41,13 +51,20 @@ const CANARY_MS = 15_000;
 const LOOK_AGAIN_MS = 10_000;
 
 /** What the newest reports, pushed or polled, suggest. Suspicion only: nothing is written on it. */
-export function suspicionOf(
-  state: ArbiterState,
-  claims: readonly Claim[],
-): 'host-silent' | 'kubelet-down' | undefined {
-  if (silentCount(claims) >= state.settings.quorum) return 'host-silent';
-  return kubeletDownCount(claims) >= state.settings.quorum ? 'kubelet-down' : undefined;
+export function suspicionOf(state: ArbiterState, claims: readonly Claim[]): Suspicion | undefined {
+  const { quorum } = state.settings;
+  const silent = silentCount(claims);
+  if (silent >= quorum) return 'host-silent';
+  const refused = claims.filter((claim) => claim.kind === 'refused').length;
+  if (refused > 0 && silent + refused >= quorum) return 'refused-beats';
+  return kubeletDownCount(claims) >= quorum ? 'kubelet-down' : undefined;
 }
+
+/**
+ * - `host-silent`: no beats. `kubelet-down`: beats that say so.
+ * - `refused-beats`: only beats that are well signed and cannot be taken. Never silence, so no verdict by itself.
+ */
+export type Suspicion = 'host-silent' | 'kubelet-down' | 'refused-beats';
 
 /** Regions that hear the node say that its kubelet is down, believed only after an `ok` in the same boot. */
 function kubeletDownCount(claims: readonly Claim[]): number {
@@ -74,13 +91,36 @@ export function judge(
   if (nowMs - polledAtMs > FRESH_MS) return { kind: 'need', what: 'poll', why: 'asking every observer' };
   const claims = claimsOn(state, node, pollBegunAtMs);
 
-  const standing = suspicion === 'host-silent' ? judgeSilence(state, node, claims, nowMs) : undefined;
-  if (standing !== undefined) return standing;
-  const around: Heard =
-    suspicion === 'host-silent'
-      ? suspect
-      : // The kubelet is what went missing, when a quorum first said so.
-        { ...suspect, heardAtMs: (node.kubeletDown?.sinceMs ?? nowMs) - suspect.intervalMs };
+  let around = suspect;
+  switch (suspicion) {
+    case 'host-silent': {
+      const standing = judgeSilence(state, node, claims, nowMs);
+      if (standing !== undefined) return standing;
+      break;
+    }
+    case 'refused-beats':
+      if (!state.settings.hasApi) {
+        return { kind: 'wait', untilMs: nowMs + LOOK_AGAIN_MS, why: 'only beats that cannot be taken' };
+      }
+      // Its kubelet is looked at instead, from now on.
+      if (node.phase !== 'watched') return judgeCluster(state, node, claims, around, suspicion, nowMs);
+      break;
+    case 'kubelet-down':
+      if (kubeletDownCount(claims) < state.settings.quorum) {
+        return {
+          kind: 'wait',
+          untilMs: nowMs + LOOK_AGAIN_MS,
+          why: 'too few regions say that its kubelet is down',
+        };
+      }
+      // The kubelet is what went missing, when a quorum first said so.
+      around = { ...suspect, heardAtMs: (node.kubeletDown?.sinceMs ?? nowMs) - suspect.intervalMs };
+      // The first look at its kubelet's signs is taken at once: the second one comes 11 s later.
+      if (state.settings.hasApi && node.kubeletDown?.lookedAtMs === undefined) {
+        return judgeCluster(state, node, claims, around, suspicion, nowMs);
+      }
+      break;
+  }
   const doubted = judgeDoubt(state, node, all, around, suspicion, nowMs);
   if (doubted !== undefined) return doubted;
   return judgeCluster(state, node, claims, around, suspicion, nowMs);
@@ -118,12 +158,18 @@ function judgeDoubt(
   node: ArbiterNode,
   all: readonly Heard[],
   suspect: Heard,
-  suspicion: 'host-silent' | 'kubelet-down',
+  suspicion: Suspicion,
   nowMs: number,
 ): Judgement | undefined {
   if (state.breakerOpenUntilMs !== undefined && nowMs < state.breakerOpenUntilMs) {
     return { kind: 'wait', untilMs: state.breakerOpenUntilMs, why: 'live kubelets contradicted us twice' };
   }
+  // Before every node has had the time to beat again, all of them would count as lost.
+  const settledAtMs = suspect.heardAtMs + suspect.intervalMs + longestIntervalMs(all) + LATE_GRACE_MS;
+  if (nowMs < settledAtMs)
+    return { kind: 'wait', untilMs: settledAtMs, why: 'seeing first who else is missing' };
+  if (state.memory.pollBegunAtMs < settledAtMs)
+    return { kind: 'need', what: 'poll', why: 'asking who else is missing' };
   const share = shareAround(all, suspect, nowMs);
   const released =
     state.released !== undefined &&
@@ -142,9 +188,9 @@ function judgeDoubt(
     const freeAtMs = wave.includes(node.name) ? Math.max(untilMs, quietSinceMs + WAVE_QUIET_MS) : untilMs;
     if (nowMs < freeAtMs) return { kind: 'wait', untilMs: freeAtMs, why: 'letting the others return first' };
   }
-  const ownDueMs = suspicion === 'host-silent' ? suspect.heardAtMs + suspect.timeoutMs : nowMs;
+  const ownDueMs = suspicion === 'kubelet-down' ? nowMs : suspect.heardAtMs + suspect.timeoutMs;
   const doubt = released ? 0 : doubtMs(share, suspect.timeoutMs);
-  const dueAtMs = Math.max(ownDueMs, suspect.heardAtMs + suspect.intervalMs + longestIntervalMs(all)) + doubt;
+  const dueAtMs = Math.max(ownDueMs, settledAtMs) + doubt;
   if (nowMs < dueAtMs) {
     const percent = Math.round(share.share * 100);
     return {
@@ -162,16 +208,12 @@ function judgeCluster(
   node: ArbiterNode,
   claims: readonly Claim[],
   suspect: Heard,
-  suspicion: 'host-silent' | 'kubelet-down',
+  suspicion: Suspicion,
   nowMs: number,
 ): Judgement {
   const newest = newestClaim(claims);
-  const cause: Cause =
-    suspicion === 'kubelet-down'
-      ? suspicion
-      : newest?.reported.leaving?.what === 'host'
-        ? 'leaving'
-        : suspicion;
+  const isLeaving = suspicion !== 'kubelet-down' && newest?.reported.leaving?.what === 'host';
+  const cause: Cause = isLeaving ? 'leaving' : suspicion === 'kubelet-down' ? suspicion : 'host-silent';
   const why = explain(claims, suspicion, nowMs);
   if (!state.settings.hasApi) return { kind: 'write', cause, why, copy: undefined };
   if (nowMs < state.api.retryAtMs && state.api.state === 'unreachable') {
@@ -205,18 +247,15 @@ function judgeCluster(
   }
   if (copy.ready.status === 'Unknown') return { kind: 'already-unknown', copy, cause };
 
+  if (suspicion === 'refused-beats' && node.phase !== 'watched') {
+    return { kind: 'watch', cause: suspicion, why: 'only beats that cannot be taken', read };
+  }
   const evidence =
     suspicion === 'kubelet-down'
       ? kubeletDownEvidence(node, read, suspect.timeoutMs, nowMs)
       : node.phase === 'watched' && node.watch !== undefined
         ? watchedEvidence(node, read, nowMs)
-        : kubeletEvidence(
-            state.settings.policy,
-            read,
-            newest?.reported.sentAtMs ?? 0,
-            suspect.intervalMs,
-            suspect.heardAtMs + suspect.intervalMs,
-          );
+        : silentNodeEvidence(state, claims, suspect, read);
   switch (evidence.kind) {
     case 'outlived':
       return { kind: 'watch', cause: 'beacon-lost', why: 'its kubelet outlived its last beat', read };
@@ -225,7 +264,15 @@ function judgeCluster(
     case 'unavailable':
       return { kind: 'wait', untilMs: nowMs + FRESH_MS, why: evidence.why };
     case 'still': {
-      const canaryMs = evidence.hasLease ? undefined : canaryUntilMs(state, node, nowMs);
+      if (!evidence.hasLease && contradictedLately(state, nowMs)) {
+        return {
+          kind: 'watch',
+          cause: 'edge-path-cut',
+          why: 'a live kubelet took back what we wrote of another',
+          read,
+        };
+      }
+      const canaryMs = evidence.hasLease ? undefined : canaryUntilMs(state, node, suspect, nowMs);
       if (canaryMs !== undefined) {
         return {
           kind: 'wait',
@@ -238,7 +285,33 @@ function judgeCluster(
   }
 }
 
+/**
+ * A live kubelet has contradicted a write: where nothing but silence speaks against the others, they are as likely
+ * alive, and it is the path from the nodes to the edge that is cut.
+ */
+function contradictedLately(state: ArbiterState, nowMs: number): boolean {
+  return state.contradictionsAtMs.some((atMs) => nowMs - atMs < CONTRADICTION_WINDOW_MS);
+}
+
 type Evidence = ReturnType<typeof kubeletEvidence>;
+
+/** Both clocks are moved on by the same duration when beats after the last known one may have come unheard. */
+function silentNodeEvidence(
+  state: ArbiterState,
+  claims: readonly Claim[],
+  suspect: Heard,
+  read: FreshRead,
+): Evidence {
+  const sinceMs = silentSinceMs(claims);
+  const lastSentAtMs = (newestClaim(claims)?.reported.sentAtMs ?? 0) + sinceMs - suspect.heardAtMs;
+  return kubeletEvidence(
+    state.settings.policy,
+    read,
+    lastSentAtMs,
+    suspect.intervalMs,
+    sinceMs + suspect.intervalMs,
+  );
+}
 
 function kubeletDownEvidence(node: ArbiterNode, read: FreshRead, timeoutMs: number, nowMs: number): Evidence {
   const { sinceMs, signs, lookedAtMs } = node.kubeletDown ?? { sinceMs: nowMs };
@@ -262,22 +335,33 @@ function watchedEvidence(node: ArbiterNode, read: FreshRead, nowMs: number): Evi
     : { kind: 'wait', untilMs: Math.max(nowMs + 1_000, watch.lookedAtMs + WATCH_LOOK_MS) };
 }
 
-/** Until when a node waits for its zone's canary; undefined when it may be the canary itself. */
-function canaryUntilMs(state: ArbiterState, node: ArbiterNode, nowMs: number): number | undefined {
+/**
+ * Until when a node waits for its zone's canary; undefined when it may be the canary itself, or when a canary that fell
+ * silent with it was not contradicted in its time: then all the rest may be written together.
+ */
+function canaryUntilMs(
+  state: ArbiterState,
+  node: ArbiterNode,
+  suspect: Heard,
+  nowMs: number,
+): number | undefined {
   let untilMs: number | undefined;
   for (const other of state.nodes.values()) {
     if (other === node || other.zone !== node.zone) continue;
     const writtenAtMs =
       other.intent?.atMs ?? (other.phase === 'down' ? other.episode?.write?.atMs : undefined);
-    if (writtenAtMs !== undefined && nowMs < writtenAtMs + CANARY_MS) {
+    if (writtenAtMs === undefined) continue;
+    if (nowMs < writtenAtMs + CANARY_MS) {
       untilMs = Math.max(untilMs ?? 0, writtenAtMs + CANARY_MS);
+    } else if ((other.episode?.lastBeatAtMs ?? 0) >= suspect.heardAtMs - suspect.timeoutMs) {
+      return undefined;
     }
   }
   return untilMs;
 }
 
 /** The evidence in one sentence, for the condition's message and the status. */
-function explain(claims: readonly Claim[], suspicion: 'host-silent' | 'kubelet-down', nowMs: number): string {
+function explain(claims: readonly Claim[], suspicion: Suspicion, nowMs: number): string {
   const newest = newestClaim(claims);
   if (suspicion === 'kubelet-down') {
     const why = newest?.reported.kubelet.why;

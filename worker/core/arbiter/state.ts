@@ -42,6 +42,8 @@ export interface Intent {
   readonly lastTransitionTime: string;
   readonly uid: string;
   readonly resourceVersion: string;
+  /** The kubelet's signs when this was decided. */
+  readonly signs?: KubeletSigns;
 }
 
 /** Work that follows a write and survives a crash between any two steps of it. */
@@ -51,6 +53,7 @@ export interface FollowUp {
   readonly podsDueAtMs: number;
   readonly podsMarked: number;
   readonly lastTransitionTime: string;
+  readonly signs?: KubeletSigns;
   /** When the Node is read again: did a live kubelet contradict? */
   readonly checkDueAtMs: number;
   readonly checks: number;
@@ -83,6 +86,8 @@ export interface ArbiterNode {
   readonly cause?: Cause;
   readonly episode?: Episode;
   readonly lastEpisode?: Episode;
+  /** When it came back from its verdicts of the last hour. */
+  readonly returnsAtMs?: readonly number[];
   readonly watch?: Watch;
   readonly intent?: Intent;
   /** The kubelet's signs as they were when `kubelet-down` was first said by a quorum. */
@@ -146,6 +151,8 @@ export interface Memory {
   listing: boolean;
   /** Somebody beats whom the registry does not know: a look at the Nodes is wanted. */
   strangers: boolean;
+  /** Regions that the last poll showed to be deaf; see `witness.ts`. */
+  deaf: ReadonlySet<string>;
   readonly reads: Map<string, FreshRead>;
   /** Nodes whose own GET is wanted, because a list lacks them. */
   readonly toRead: Set<string>;
@@ -186,6 +193,7 @@ export function newMemory(): Memory {
     polling: false,
     listing: false,
     strangers: false,
+    deaf: new Set(),
     reads: new Map(),
     toRead: new Set(),
     whys: new Map(),

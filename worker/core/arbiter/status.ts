@@ -1,4 +1,5 @@
 import { observerIdOf } from '../shard.ts';
+import { FLAPPING_RETURNS, FLAPPING_WINDOW_MS } from './episode.ts';
 import type { ArbiterNode, ArbiterState, Episode } from './state.ts';
 import type { Alert, ClusterStatus, EpisodeStatus, NodeStatus, RegionStatus } from './view.ts';
 import { claimsOn, newestClaim } from './witness.ts';
@@ -70,7 +71,9 @@ function regionStatus(state: ArbiterState, region: string, nowMs: number): Regio
     state.reports.get(observerIdOf(region, shard, shards)),
   );
   const known = reports.filter((stored) => stored !== undefined);
-  const blind = known.find((stored) => stored.report.blind !== undefined)?.report.blind;
+  const isDeaf = state.memory.deaf.has(region);
+  const blind =
+    known.find((stored) => stored.report.blind !== undefined)?.report.blind ?? (isDeaf ? 'deaf' : undefined);
   const oldestMs = Math.min(...known.map((stored) => stored.receivedAtMs));
   const nodesHeard = known.reduce(
     (sum, stored) => sum + stored.report.nodes.filter((node) => node.sight === 'heard').length,
@@ -168,14 +171,17 @@ function alertsOf(
       message: `${region.region}: ${region.blind}`,
     });
   }
-  for (const node of nodes) alerts.push(...nodeAlerts(state, node));
+  for (const node of nodes) alerts.push(...nodeAlerts(state, node, nowMs));
   return alerts;
 }
+
+/** Below the quorum nothing is judged, but somebody should look. */
+const UNHEARD_BY_ONE_MS = 600_000;
 
 /** Causes that are alerts of their own. A leaving host is expected; its write is not news. */
 const ALERTING = new Set(['host-silent', 'kubelet-down', 'beacon-lost', 'contradicted', 'edge-path-cut']);
 
-function nodeAlerts(state: ArbiterState, node: NodeStatus): readonly Alert[] {
+function nodeAlerts(state: ArbiterState, node: NodeStatus, nowMs: number): readonly Alert[] {
   const alerts: Alert[] = [];
   const isJudged = node.phase === 'down' || node.phase === 'watched';
   if (isJudged && node.cause !== undefined && ALERTING.has(node.cause)) {
@@ -191,21 +197,32 @@ function nodeAlerts(state: ArbiterState, node: NodeStatus): readonly Alert[] {
   }
   const known = state.nodes.get(node.name);
   if (known === undefined) return alerts;
-  for (const { region, reported } of claimsOn(state, known)) {
-    if (reported?.duplicate === true) {
-      alerts.push({
-        code: 'duplicate-identity',
-        sinceMs: node.sinceMs,
-        message: 'two machines beat with its key',
-        node: node.name,
-      });
-      break;
-    }
-    if (reported?.refused !== undefined) {
-      const message = `${region} refuses its beats: ${reported.refused.code}`;
-      alerts.push({ code: 'refused-beats', sinceMs: node.sinceMs, message, node: node.name });
-      break;
-    }
+  const tell = (code: string, message: string): void => {
+    alerts.push({ code, sinceMs: node.sinceMs, message, node: node.name });
+  };
+  const returns = (known.returnsAtMs ?? []).filter((atMs) => nowMs - atMs < FLAPPING_WINDOW_MS);
+  if (returns.length >= FLAPPING_RETURNS)
+    tell('flapping', `came back ${returns.length} times within an hour`);
+
+  const claims = claimsOn(state, known);
+  const timeoutMs = newestClaim(claims)?.reported.timeoutMs ?? 0;
+  const suspectForMs = node.phase === 'suspect' ? nowMs - (node.episode?.suspectAtMs ?? nowMs) : 0;
+  if (known.veto !== undefined && suspectForMs > 3 * timeoutMs) {
+    tell('witnesses-disagree', 'a quorum of regions does not hear it, and another one does');
+  }
+  for (const { region, kind, heardAtMs } of claims) {
+    if (node.phase !== 'alive' || kind !== 'silent' || nowMs - heardAtMs < UNHEARD_BY_ONE_MS) continue;
+    tell(
+      'region-does-not-hear',
+      `${region} has not heard it for ${Math.round((nowMs - heardAtMs) / 60_000)} min`,
+    );
+  }
+  if (claims.some(({ reported }) => reported?.duplicate === true)) {
+    tell('duplicate-identity', 'two machines beat with its key');
+  }
+  const refusing = claims.find(({ reported }) => reported?.refused !== undefined);
+  if (refusing !== undefined) {
+    tell('refused-beats', `${refusing.region} refuses its beats: ${refusing.reported?.refused?.code ?? ''}`);
   }
   return alerts;
 }

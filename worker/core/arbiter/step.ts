@@ -30,7 +30,7 @@ import { judge, suspicionOf } from './judge.ts';
 import { heardNodes, type Heard } from './share.ts';
 import { look, moved, signsOf, WATCH_LOOK_MS } from './signs.ts';
 import type { ApiState, ArbiterNode, ArbiterState, FreshRead } from './state.ts';
-import { claimsOn, lastHeardMs, newestClaim } from './witness.ts';
+import { claimsOn, deafRegions, lastHeardMs, newestClaim } from './witness.ts';
 
 /** What can happen to an arbiter. Results of effects come back as events. */
 export type ArbiterEvent =
@@ -108,6 +108,7 @@ function apply(
       memory.pollBegunAtMs = event.begunAtMs;
       memory.polledAtMs = nowMs;
       for (const report of event.reports) takeReport(state, report, nowMs);
+      memory.deaf = deafRegions(state, event.begunAtMs);
       return undefined;
     case 'listed':
       onListed(state, event.result, nowMs);
@@ -370,7 +371,9 @@ class Turn {
       state.nodes.set(node.name, wouldWrite(node, cause, why, this.#nowMs));
       return;
     }
-    const intending = intend(state, node, cause, why, copy, this.#nowMs);
+    const read = state.memory.reads.get(node.name);
+    const signs = read === undefined ? {} : signsOf(read);
+    const intending = intend(state, node, cause, why, copy, signs, this.#nowMs);
     state.nodes.set(node.name, intending);
     const { intent } = intending;
     if (intent === undefined) return;

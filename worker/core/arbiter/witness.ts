@@ -10,8 +10,11 @@ import type { ArbiterNode, ArbiterState } from './state.ts';
 /** What one configured region says about one node, brought to this arbiter's clock. */
 export interface Claim {
   readonly region: string;
-  /** `absent`: it has not reported, or does not know the node. Abstains, like `blind`. */
-  readonly kind: NodeSight | 'blind' | 'absent';
+  /**
+   * - `absent`: it has not reported, or does not know the node. Abstains, like `blind`.
+   * - `refused`: no beat, but well-signed ones that could not be taken. Never silence.
+   */
+  readonly kind: NodeSight | 'blind' | 'absent' | 'refused';
   readonly blindness?: Blindness;
   readonly heardAtMs: number;
   readonly receivedAtMs: number;
@@ -42,15 +45,45 @@ export function claimsOn(
       };
     }
     const { blind } = stored.report;
+    const refusedLately = reported.refused !== undefined && reported.refused.agoMs < reported.timeoutMs;
+    const deaf = state.memory.deaf.has(region);
+    const sight = reported.sight === 'silent' && refusedLately ? 'refused' : reported.sight;
     return {
       region,
-      kind: stored.receivedAtMs < sinceMs ? 'absent' : blind === undefined ? reported.sight : 'blind',
+      kind: stored.receivedAtMs < sinceMs ? 'absent' : blind === undefined && !deaf ? sight : 'blind',
       ...(blind !== undefined && { blindness: blind }),
       heardAtMs: stored.receivedAtMs - reported.heardAgoMs,
       receivedAtMs: stored.receivedAtMs,
       reported,
     };
   });
+}
+
+/** More than this share of what the others hear, and a region's silence says more about the region. */
+const DEAF_ABOVE = 0.5;
+/** Of fewer nodes than these no such share is taken. */
+const DEAF_LEAST_NODES = 3;
+
+/**
+ * Regions that call most nodes silent which another region hears: the region is the suspect, and abstains.
+ *
+ * @param begunAtMs of the poll; only what was answered to it is compared, or an old report would stand against a new one
+ */
+export function deafRegions(state: ArbiterState, begunAtMs: number): ReadonlySet<string> {
+  const deaf = new Set<string>();
+  const answered = [...state.reports.values()].filter(({ receivedAtMs }) => receivedAtMs >= begunAtMs);
+  for (const { report } of answered) {
+    const elsewhere = new Set<string>();
+    for (const other of answered) {
+      if (other.report.region === report.region || other.report.blind !== undefined) continue;
+      for (const { name, sight } of other.report.nodes) if (sight === 'heard') elsewhere.add(name);
+    }
+    const compared = report.nodes.filter(({ name }) => elsewhere.has(name));
+    const silent = compared.filter(({ sight }) => sight === 'silent');
+    if (compared.length >= DEAF_LEAST_NODES && silent.length > compared.length * DEAF_ABOVE)
+      deaf.add(report.region);
+  }
+  return deaf;
 }
 
 /** Reports are arrays on the wire; each is indexed once. */
@@ -67,6 +100,20 @@ function lookup(nodes: readonly ReportedNode[]): ReadonlyMap<string, ReportedNod
 /** When any observer last heard the node: one proof of life is enough for "not dead then". */
 export function lastHeardMs(claims: readonly Claim[]): number {
   return Math.max(...claims.map((claim) => claim.heardAtMs));
+}
+
+/**
+ * Since when the node's silence has been listened to without a gap, by the silent region that has done so longest: its
+ * last beat, or later, after a restart that may have lost beats. What the kubelet did before that is no sign that it
+ * outlived a missed beat.
+ */
+export function silentSinceMs(claims: readonly Claim[]): number {
+  const since = claims.flatMap(({ kind, receivedAtMs, reported }) =>
+    kind === 'silent' && reported !== undefined
+      ? [receivedAtMs - (reported.listenedForMs ?? reported.heardAgoMs)]
+      : [],
+  );
+  return Math.max(lastHeardMs(claims), since.length === 0 ? Number.NEGATIVE_INFINITY : Math.min(...since));
 }
 
 /** The claim that heard the node last, and so knows its newest beat. */

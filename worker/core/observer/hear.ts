@@ -1,18 +1,22 @@
 import type { Beat, RefusalCode } from '../../../protocol/beat.ts';
 import type { BeatAnswer } from '../../../protocol/report.ts';
+import { deadlinesOf } from './sight.ts';
 import type { HeardNode, ObserverState } from './state.ts';
 import { admit } from './streams.ts';
 
-/** What one event changed that is worth storing or telling at once. */
+/** When something is to be done: `soon` leaves a thousand nodes the time to change together, after a restart or cut. */
+export type When = 'now' | 'soon' | 'in-turn';
+
+/** What one event changed. */
 export interface Change {
   /** Memory differs from the snapshot. */
   readonly heard: boolean;
-  readonly store: boolean;
-  readonly report: boolean;
+  readonly store: When;
+  readonly report: When;
   readonly answer?: BeatAnswer;
 }
 
-export const NO_CHANGE: Change = { heard: false, store: false, report: false };
+export const NO_CHANGE: Change = { heard: false, store: 'in-turn', report: 'in-turn' };
 
 /** A beat that announces a longer interval than this many times the policy's would leave its node unwatched. */
 const MAX_INTERVAL_FACTOR = 3;
@@ -42,7 +46,7 @@ export function refuse(
   if (node !== undefined) state.nodes.set(beat.node, { ...node, refused: { code, atMs: nowMs } });
   return {
     ...NO_CHANGE,
-    report: node !== undefined && node.refused?.code !== code,
+    report: node !== undefined && node.refused?.code !== code ? 'now' : 'in-turn',
     answer: {
       kind: 'refused',
       observer: state.identity.observer,
@@ -79,41 +83,47 @@ export function hear(state: ObserverState, beat: Beat, jws: string, digest: stri
       break;
   }
   count(state, false, nowMs);
-  const next: HeardNode = {
+  const heard: HeardNode = {
     uid: beat.uid,
     streams: admission.streams,
     heardAtMs: nowMs,
     intervalMs: beat.intervalMs,
     kubelet: beat.kubelet,
     api: beat.api,
-    ...(beat.leaving !== undefined && { leaving: beat.leaving }),
-    ...(node?.refused !== undefined && { refused: node.refused }),
-    ...duplicateSince(node, admission.duplicate, nowMs),
     beacon: beat.beacon,
     sight: 'heard',
     creditMs: 0,
     proof: jws,
   };
+  // Copied once more only for what is seldom there: this is the path of every beat.
+  const duplicateAtMs = admission.duplicate ? nowMs : node?.duplicateAtMs;
+  const isPlain = beat.leaving === undefined && node?.refused === undefined && duplicateAtMs === undefined;
+  const next: HeardNode = isPlain
+    ? heard
+    : {
+        ...heard,
+        ...(beat.leaving !== undefined && { leaving: beat.leaving }),
+        ...(node?.refused !== undefined && { refused: node.refused }),
+        ...(duplicateAtMs !== undefined && { duplicateAtMs }),
+      };
   // Deleted first: the map stays in the order of heardAtMs.
   state.nodes.delete(beat.node);
   state.nodes.set(beat.node, next);
-  // A return is stored before it is acked, so that a stored "late" always means "not heard".
-  const joinedOrReturned = node === undefined || node.sight !== 'heard';
+  const hasJoined = node === undefined;
+  // A return is stored before it is acked: a stored missed beat must mean "not heard", or a restart would count it on.
+  const hasReturned = node !== undefined && nowMs >= deadlinesOf(state, node).vouchedLateAtMs;
   return {
     heard: true,
-    store: joinedOrReturned,
-    report: joinedOrReturned || signsDiffer(node, next),
+    store: hasReturned ? 'now' : hasJoined ? 'soon' : 'in-turn',
+    report: reportWhen(node, next),
     answer: recorded,
   };
 }
 
-function duplicateSince(
-  node: HeardNode | undefined,
-  duplicate: boolean,
-  nowMs: number,
-): { duplicateAtMs?: number } {
-  if (duplicate) return { duplicateAtMs: nowMs };
-  return node?.duplicateAtMs === undefined ? {} : { duplicateAtMs: node.duplicateAtMs };
+function reportWhen(before: HeardNode | undefined, after: HeardNode): When {
+  if (before === undefined) return 'soon';
+  if (before.sight === 'silent' || signsDiffer(before, after)) return 'now';
+  return before.sight === 'heard' ? 'in-turn' : 'soon';
 }
 
 function signsDiffer(before: HeardNode, after: HeardNode): boolean {

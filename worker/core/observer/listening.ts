@@ -1,5 +1,5 @@
 import { timeoutMs, type Policy } from '../policy.ts';
-import { sightOf } from './sight.ts';
+import { deadlinesOf } from './sight.ts';
 import type { HeardNode, ObserverState } from './state.ts';
 
 /**
@@ -14,14 +14,14 @@ function listenAgainMs(policy: Policy): number {
 const CREDIT_AGE_MS = 5_000;
 
 /**
- * Silence before the outage that still counts. A node seen late or silent at `heardUpToMs` was truly not heard until
- * then: memory had every beat, and a stored return is stored before it is acked. Without this credit, a redeploy
+ * Silence before the outage that still counts. A node whose missed beat had been listened for at `heardUpToMs` was
+ * truly not heard until then: memory had every beat, and its return is stored before it is acked. Without this credit, a redeploy
  * every 20 s would postpone every verdict for ever.
  */
 function creditOf(state: ObserverState, node: HeardNode, heardUpToMs: number, nowMs: number): number {
   const intervalMs = Math.max(state.policy.intervalMs, node.intervalMs);
   if (nowMs - heardUpToMs > intervalMs + CREDIT_AGE_MS) return 0;
-  if (sightOf(state, node, heardUpToMs) === 'heard') return 0;
+  if (heardUpToMs < deadlinesOf(state, node).vouchedLateAtMs) return 0;
   const listenedMs = heardUpToMs - Math.max(node.heardAtMs, state.listeningSinceMs - node.creditMs);
   return Math.max(0, Math.min(listenedMs, timeoutMs(state.policy, intervalMs) - listenAgainMs(state.policy)));
 }

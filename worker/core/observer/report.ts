@@ -37,6 +37,7 @@ function reportedNode(
   const deadlines = deadlinesOf(state, node);
   const { boot, highestSeq, sentAtMs } = node.streams[0] ?? { boot: '', highestSeq: 0, sentAtMs: 0 };
   const heardAgoMs = nowMs - node.heardAtMs;
+  const listenedForMs = nowMs - (deadlines.silentAtMs - deadlines.timeoutMs);
   return {
     name,
     uid: node.uid,
@@ -47,6 +48,7 @@ function reportedNode(
     heardAgoMs,
     intervalMs: deadlines.intervalMs,
     timeoutMs: deadlines.timeoutMs,
+    ...(listenedForMs < heardAgoMs && { listenedForMs: Math.max(0, listenedForMs) }),
     ...(sight === 'listening' && { judgesInMs: deadlines.silentAtMs - nowMs }),
     kubelet: node.kubelet,
     api: node.api,

@@ -34,16 +34,21 @@ export function deadlinesOf(state: ObserverState, node: HeardNode): Deadlines {
  * memory must never judge (uptime-kuma#1159, kubernetes/kubernetes#32510).
  */
 export function sightOf(state: ObserverState, node: HeardNode, nowMs: number): NodeSight {
-  const at = deadlinesOf(state, node);
+  return sightAt(deadlinesOf(state, node), nowMs);
+}
+
+/** The same, for who has worked out the deadlines already. */
+export function sightAt(at: Deadlines, nowMs: number): NodeSight {
   if (nowMs < at.lateAtMs) return 'heard';
   if (nowMs >= at.silentAtMs) return 'silent';
   return nowMs < at.vouchedLateAtMs || nowMs >= at.dueSilentAtMs ? 'listening' : 'late';
 }
 
-/** The next moment after `nowMs` at which `sightOf` changes by itself; infinite once silent. */
-export function nextChangeMs(state: ObserverState, node: HeardNode, nowMs: number): number {
-  const at = deadlinesOf(state, node);
-  const moments = [at.lateAtMs, at.vouchedLateAtMs, at.dueSilentAtMs, at.silentAtMs];
+/** The next moment after `nowMs` at which the sight changes by itself; infinite once silent. */
+export function nextChangeMs(at: Deadlines, nowMs: number): number {
+  // Every beat asks this. The usual answer first: lateness is the earliest of the four.
+  if (at.lateAtMs > nowMs) return at.lateAtMs;
+  const moments = [at.vouchedLateAtMs, at.dueSilentAtMs, at.silentAtMs];
   return Math.min(...moments.filter((moment) => moment > nowMs), Number.POSITIVE_INFINITY);
 }
 

@@ -70,8 +70,8 @@ export interface ObserverState {
   /** When this observer wants to look at the clock again. Long past it, it was not running. */
   wakeAtMs: number;
   snapshot: { readonly atMs: number; readonly complete: boolean };
-  /** Some node is late: silence is being listened to, and a snapshot keeps what was. */
-  someLate: boolean;
+  /** Something has changed that the snapshot does not show, and soon should. */
+  unstored: boolean;
   reportDueAtMs: number;
 }
 
@@ -84,13 +84,19 @@ export const OUTAGE_MS = 2_000;
 /** An idle object leaves memory after 10 s; nothing due within this long means that it may. */
 export const SLEEP_AFTER_MS = 9_000;
 
-/** Snapshots: about one a minute when all is well, every 3 s while a node is late. */
+/** Snapshots: about one a minute when all is well. */
 export const SNAPSHOT_EVERY_MS = 60_000;
-export const SNAPSHOT_WHILE_LATE_MS = 3_000;
+
+/**
+ * Snapshots follow every 3 s while a node is late, or when something has changed that need not be stored at once; so do
+ * reports. A snapshot or report is as large as the cluster: one for each of a thousand returning nodes would be too much.
+ */
+export const SOON_MS = 3_000;
 
 /** "I am well", with every node's age, about once a minute. */
 export const REPORT_EVERY_MS = 60_000;
-export const REPORT_RETRY_MS = 5_000;
+/** After a report that failed, or that named strangers. */
+export const REPORT_AGAIN_MS = 3_000;
 
 export function emptyRegistry(): Registry {
   return { version: 0, nodes: [] };
@@ -115,7 +121,7 @@ export function newObserver(identity: ObserverIdentity, policy: Policy, nowMs: n
     lastEventAtMs: nowMs,
     wakeAtMs: Number.POSITIVE_INFINITY,
     snapshot: { atMs: nowMs, complete: false },
-    someLate: false,
+    unstored: false,
     reportDueAtMs: nowMs,
   };
 }

@@ -4,17 +4,17 @@ import { LATE_GRACE_MS } from '../policy.ts';
 import type { Step } from '../step.ts';
 import { hear, NO_CHANGE, refuse, type Change } from './hear.ts';
 import { listenAnew } from './listening.ts';
-import { nextChangeMs, sightOf } from './sight.ts';
+import { deadlinesOf, nextChangeMs, sightAt } from './sight.ts';
 import { takeSnapshot, type Snapshot } from './snapshot.ts';
 import {
   byName,
   MAX_STRANGERS,
   OUTAGE_MS,
   REPORT_EVERY_MS,
-  REPORT_RETRY_MS,
+  REPORT_AGAIN_MS,
   SLEEP_AFTER_MS,
   SNAPSHOT_EVERY_MS,
-  SNAPSHOT_WHILE_LATE_MS,
+  SOON_MS,
   type ObserverState,
 } from './state.ts';
 
@@ -49,35 +49,40 @@ export function stepObserver(state: ObserverState, event: ObserverEvent, nowMs: 
 
   const change = apply(state, event, nowMs);
   const seen = look(state, nowMs);
-  state.someLate = seen.someLate;
 
   const effects: ObserverEffect[] = [];
-  if (change.report || seen.silenceChanged || nowMs >= state.reportDueAtMs) {
+  if (change.report === 'soon') state.reportDueAtMs = Math.min(state.reportDueAtMs, nowMs + SOON_MS);
+  if (change.report === 'now' || seen.silenceChanged || nowMs >= state.reportDueAtMs) {
     state.reportDueAtMs = nowMs + REPORT_EVERY_MS;
     effects.push({ kind: 'report' });
   }
-  const snapshotDueAtMs = state.snapshot.atMs + (seen.someLate ? SNAPSHOT_WHILE_LATE_MS : SNAPSHOT_EVERY_MS);
-  state.wakeAtMs = Math.min(
-    seen.wakeAtMs,
-    state.reportDueAtMs,
-    seen.someLate ? Math.max(snapshotDueAtMs, nowMs + SNAPSHOT_WHILE_LATE_MS) : Number.POSITIVE_INFINITY,
-  );
 
   // Nothing is due for so long that the object may sleep: what is in memory only would be lost.
-  const maySleep = Math.min(state.wakeAtMs, seen.nextBeatDueAtMs) - nowMs > SLEEP_AFTER_MS;
+  const quietUntilMs = Math.min(seen.wakeAtMs, state.reportDueAtMs, seen.nextBeatDueAtMs);
+  const maySleep = !seen.someLate && quietUntilMs - nowMs > SLEEP_AFTER_MS;
   const completes = maySleep && (change.heard || !state.snapshot.complete);
   // A snapshot that promised "nothing was heard after me" must be taken back before that stops being true.
   const breaksPromise = change.heard && state.snapshot.complete;
-  if (change.store || seen.changed || completes || breaksPromise || nowMs >= snapshotDueAtMs) {
+  state.unstored ||= seen.changed || change.store === 'soon';
+  const overdue = nowMs >= snapshotDueMs(state, seen.someLate);
+  if (change.store === 'now' || completes || breaksPromise || overdue) {
     state.snapshot = { atMs: nowMs, complete: maySleep };
+    state.unstored = false;
     effects.push({ kind: 'store', snapshot: takeSnapshot(state, nowMs, maySleep) });
   }
+  const snapshotWakeAtMs =
+    seen.someLate || state.unstored ? snapshotDueMs(state, seen.someLate) : Number.POSITIVE_INFINITY;
+  state.wakeAtMs = Math.min(seen.wakeAtMs, state.reportDueAtMs, snapshotWakeAtMs);
   return {
     state,
     effects,
     wakeAtMs: state.wakeAtMs,
     ...(change.answer !== undefined && { answer: change.answer }),
   };
+}
+
+function snapshotDueMs({ snapshot, unstored }: ObserverState, someLate: boolean): number {
+  return snapshot.atMs + (someLate || unstored ? SOON_MS : SNAPSHOT_EVERY_MS);
 }
 
 function apply(state: ObserverState, event: ObserverEvent, nowMs: number): Change {
@@ -89,13 +94,16 @@ function apply(state: ObserverState, event: ObserverEvent, nowMs: number): Chang
     case 'stranger': {
       if (state.strangers.has(event.name) || state.strangers.size >= MAX_STRANGERS) return NO_CHANGE;
       state.strangers.add(event.name);
-      return { ...NO_CHANGE, report: true };
+      return { ...NO_CHANGE, report: 'now' };
     }
     case 'registry':
       return enrol(state, event.registry);
     case 'reported':
+      // Strangers: by the next report the arbiter has looked at their Nodes, and its reply brings their keys.
+      if (!event.ok || state.strangers.size > 0) {
+        state.reportDueAtMs = Math.min(state.reportDueAtMs, nowMs + REPORT_AGAIN_MS);
+      }
       if (event.ok) state.strangers.clear();
-      else state.reportDueAtMs = Math.min(state.reportDueAtMs, nowMs + REPORT_RETRY_MS);
       return NO_CHANGE;
     case 'tick':
       return NO_CHANGE;
@@ -109,7 +117,7 @@ function enrol(state: ObserverState, registry: Registry): Change {
   for (const [name, node] of state.nodes) {
     if (state.registered.get(name)?.uid !== node.uid) state.nodes.delete(name);
   }
-  return { ...NO_CHANGE, store: true };
+  return { ...NO_CHANGE, store: 'now' };
 }
 
 interface Look {
@@ -133,22 +141,31 @@ function look(state: ObserverState, nowMs: number): Look {
   let wakeAtMs = Number.POSITIVE_INFINITY;
   let nextBeatDueAtMs = Number.POSITIVE_INFINITY;
   for (const [name, node] of state.nodes) {
-    const sight = sightOf(state, node, nowMs);
+    const at = deadlinesOf(state, node);
+    const sight = sightAt(at, nowMs);
     if (sight !== node.sight) {
       changed = true;
       silenceChanged ||= sight === 'silent';
       state.nodes.set(name, { ...node, sight });
     }
-    const changesAtMs = nextChangeMs(state, node, nowMs);
-    if (sight === 'heard') {
-      nextBeatDueAtMs = Math.min(nextBeatDueAtMs, node.heardAtMs + Math.max(intervalMs, node.intervalMs));
-      // Lateness may be noticed half an interval late, which saves alarms; silence never.
-      wakeAtMs = Math.min(wakeAtMs, Math.max(changesAtMs, nowMs + intervalMs / 2));
-    } else {
+    if (sight !== 'heard') {
       someLate ||= sight !== 'silent';
-      wakeAtMs = Math.min(wakeAtMs, changesAtMs);
+      wakeAtMs = Math.min(wakeAtMs, nextChangeMs(at, nowMs));
     }
-    if (nowMs < node.heardAtMs + intervalMs + LATE_GRACE_MS) break;
+    // Whoever comes after this one was heard later: none of them is late, or due, before this one would be at the
+    // policy's interval. (Its own may be longer, and must not hide theirs.)
+    const othersLateAtMs = node.heardAtMs + intervalMs + LATE_GRACE_MS;
+    if (nowMs < othersLateAtMs) {
+      nextBeatDueAtMs = node.heardAtMs + intervalMs;
+      // Lateness may be noticed half an interval late, which saves alarms; silence never.
+      wakeAtMs = Math.min(wakeAtMs, Math.max(othersLateAtMs, nowMs + intervalMs / 2));
+      break;
+    }
+    // One that announced a longer interval: heard still, though long ago.
+    if (sight === 'heard') {
+      nextBeatDueAtMs = Math.min(nextBeatDueAtMs, node.heardAtMs + at.intervalMs);
+      wakeAtMs = Math.min(wakeAtMs, Math.max(at.lateAtMs, nowMs + intervalMs / 2));
+    }
   }
   return { changed, silenceChanged, someLate, wakeAtMs, nextBeatDueAtMs };
 }

@@ -47,9 +47,11 @@ export function admit(streams: readonly Stream[], beat: Beat, digest: string, no
     sentAtMs: beat.sentAtMs,
     advancedAtMs: nowMs,
   };
+  const others =
+    streams.length === 1 && known !== undefined ? [] : streams.filter((stream) => stream !== known);
   return {
     kind: 'advanced',
-    streams: [moved, ...streams.filter((stream) => stream !== known)].slice(0, MAX_STREAMS),
+    streams: others.length === 0 ? [moved] : [moved, ...others].slice(0, MAX_STREAMS),
     duplicate: known !== undefined && known !== streams[0],
   };
 }
