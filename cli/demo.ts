@@ -61,34 +61,56 @@ function interrupted(): Promise<void> {
   });
 }
 
-const { once, nodes, port, kubeconfig, context, help } = settings();
-if (help) {
-  console.log(HELP);
-} else if (kubeconfig !== undefined) {
-  if (once || nodes !== undefined)
-    fail('--kubeconfig observes a real cluster: --once and --nodes do not go with it');
-  await watchRealCluster({ kubeconfig, context, port: numberOf('port', port, 0) }, interrupted());
-} else {
-  const count = numberOf('nodes', nodes, 3) ?? 5;
-  const listenOn = numberOf('port', port, 0);
-  const stop = interrupted();
+/** The story on an embedded cluster. @returns the exit code: 0 only if all of it happened */
+async function demo(
+  options: { nodes: number; port: number | undefined; once: boolean },
+  stop: Promise<void>,
+): Promise<number> {
   console.log('Building the Worker and starting it in workerd ...');
-  const lab = await startLab({ nodes: count, ...(listenOn !== undefined && { port: listenOn }) });
+  const lab = await startLab({
+    nodes: options.nodes,
+    ...(options.port !== undefined && { port: options.port }),
+  });
   try {
     console.log(`Page:   ${lab.worker.url}/\nStatus: ${lab.worker.url}/v1/clusters/demo/nodes\n`);
     const story = tellStory(lab, tell);
     const result = await Promise.race([story, stop]);
-    if (result !== undefined && once) console.log(JSON.stringify(result));
-    if (result !== undefined && result.wrongVerdicts > 0) process.exitCode = 1;
-    if (result !== undefined && !once) {
+    if (result === undefined) {
+      // Interrupted: what the story still waits for will fail, and nobody listens.
+      story.catch(() => {});
+      return 130;
+    }
+    if (options.once) {
+      console.log(JSON.stringify(result));
+    } else {
       console.log('\nThe page goes on. Ctrl-C ends it.');
       await stop;
     }
-    if (result === undefined) story.catch(() => {});
-  } catch (error) {
-    console.error(error instanceof Error ? error.message : error);
-    process.exitCode = 1;
+    return result.wrongVerdicts === 0 ? 0 : 1;
   } finally {
     await lab.stop();
   }
+}
+
+async function main(): Promise<number> {
+  const { once, nodes, port: portText, kubeconfig, context, help } = settings();
+  if (help) {
+    console.log(HELP);
+    return 0;
+  }
+  const port = numberOf('port', portText, 0);
+  if (kubeconfig === undefined) {
+    return demo({ nodes: numberOf('nodes', nodes, 3) ?? 5, port, once }, interrupted());
+  }
+  if (once || nodes !== undefined)
+    fail('--kubeconfig observes a real cluster: --once and --nodes do not go with it');
+  await watchRealCluster({ kubeconfig, context, port }, interrupted());
+  return 0;
+}
+
+try {
+  process.exitCode = await main();
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error);
+  process.exitCode = 1;
 }
