@@ -13,9 +13,7 @@ import { StatusClient, type ClusterView, type NodeView } from '../../cli/local/s
 import type { AuditEvent } from './audit.ts';
 import { BreakableLink } from './breakable-link.ts';
 import type { ControlPlane, Kubelet } from './control-plane.ts';
-
-/** The account farpulse uses; give it to `startControlPlane` as an extra token and as an audited user. */
-export const FARPULSE_ACCOUNT = { user: 'farpulse', groups: ['system:masters'] } as const;
+import { applyOverlay, DETECTOR, detectorToken } from './least-privilege.ts';
 
 const DEPLOYMENT = 'test';
 const CLUSTER = 'lab';
@@ -43,7 +41,9 @@ export class Farpulse {
   static async create(plane: ControlPlane): Promise<Farpulse> {
     const folder = await mkdtemp(join(tmpdir(), 'farpulse-story-'));
     removeAtEnd(folder);
-    const authorization = `Bearer ${plane.tokenOf(FARPULSE_ACCOUNT.user)}`;
+    // As an operator gives it: the shipped account, permissions and policies, and nothing more.
+    await applyOverlay(plane, 'compat');
+    const authorization = `Bearer ${await detectorToken(plane)}`;
     const { ca } = plane;
     const forwarder = await startApiForwarder({
       url: plane.url,
@@ -161,7 +161,7 @@ export class Farpulse {
   /** Everything that farpulse has written so far, Events aside: `PATCH node-1` or `PATCH pod web-1`. */
   async writes(): Promise<string[]> {
     const isWrite = ({ user, verb, objectRef }: AuditEvent): boolean =>
-      user.username === FARPULSE_ACCOUNT.user &&
+      user.username === DETECTOR &&
       !['get', 'list', 'watch'].includes(verb) &&
       objectRef?.resource !== 'events';
     return (await this.#plane.auditLog())

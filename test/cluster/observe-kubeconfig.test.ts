@@ -7,9 +7,11 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ManagedProcess, removeAtEnd, removeNow } from '../../cli/local/processes.ts';
 import { StatusClient } from '../../cli/local/status-client.ts';
 import { startControlPlane, type ControlPlane } from './control-plane.ts';
-import { FARPULSE_ACCOUNT } from './farpulse.ts';
 
 /* `npm start -- --kubeconfig FILE` against a real API server: it lists, it shows, it writes nothing. */
+
+/** Whoever runs the demo; it may do everything, and does not. */
+const OBSERVER = { user: 'somebody', groups: ['system:masters'] };
 
 let plane: ControlPlane;
 let folder: string;
@@ -18,8 +20,8 @@ let demo: ManagedProcess | undefined;
 beforeAll(async () => {
   plane = await startControlPlane({
     nodeNames: ['node-1', 'node-2'],
-    extraTokens: [FARPULSE_ACCOUNT],
-    auditUsers: [FARPULSE_ACCOUNT.user],
+    extraTokens: [OBSERVER],
+    auditUsers: [OBSERVER.user],
   });
   folder = await mkdtemp(join(tmpdir(), 'farpulse-observe-test-'));
   removeAtEnd(folder);
@@ -34,7 +36,7 @@ afterAll(async () => {
 
 test('a real cluster is observed by its kubeconfig, and nothing is written to it', async () => {
   const logFile = join(folder, 'demo.log');
-  const kubeconfig = await plane.writeKubeconfig(FARPULSE_ACCOUNT.user);
+  const kubeconfig = await plane.writeKubeconfig(OBSERVER.user);
   demo = await ManagedProcess.start({
     name: 'farpulse demo',
     command: process.execPath,

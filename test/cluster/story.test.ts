@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { startControlPlane, type ControlPlane, type Kubelet } from './control-plane.ts';
-import { Farpulse, FARPULSE_ACCOUNT } from './farpulse.ts';
+import { Farpulse } from './farpulse.ts';
+import { DETECTOR } from './least-privilege.ts';
 import { readyCondition } from './objects.ts';
 
 /*
@@ -54,8 +55,7 @@ beforeAll(async () => {
   plane = await startControlPlane({
     nodeMonitorGracePeriodSeconds: 600,
     nodeNames: NAMES,
-    extraTokens: [FARPULSE_ACCOUNT],
-    auditUsers: [FARPULSE_ACCOUNT.user],
+    auditUsers: [DETECTOR],
   });
   farpulse = await Farpulse.create(plane);
   await farpulse.startWorker(COMPAT);
