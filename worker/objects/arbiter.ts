@@ -119,6 +119,8 @@ export class Arbiter extends DurableObject<Env> {
       }
       case 'list':
         return { kind: 'listed', result: await cluster.listNodes() };
+      case 'list-leases':
+        return { kind: 'leases', result: await cluster.listLeases() };
       case 'read': {
         const [node, lease] = await Promise.all([
           cluster.readNode(effect.name),
@@ -148,6 +150,8 @@ function failureOf(effect: ArbiterEffect): ArbiterEvent {
       return { kind: 'polled', begunAtMs: Date.now(), reports: [] };
     case 'list':
       return { kind: 'listed', result: failure };
+    case 'list-leases':
+      return { kind: 'leases', result: failure };
     case 'read':
       return { kind: 'read', name: effect.name, node: failure, lease: failure };
     case 'write':

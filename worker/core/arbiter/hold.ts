@@ -1,4 +1,5 @@
 import { LATE_GRACE_MS } from '../policy.ts';
+import { deadByLease } from './leases.ts';
 import type { Heard } from './share.ts';
 
 import { FRESH_MS, type ArbiterState } from './state.ts';
@@ -19,8 +20,11 @@ export const COOL_DOWN_MS = 120_000;
 /** A node of a wave is not written until so long after the last return of another one. */
 export const WAVE_QUIET_MS = 120_000;
 
-/** A hold looks at the observers this often: it ends by what they say. */
-export const HOLD_POLL_MS = 10_000;
+/**
+ * A hold looks at the observers this often: it ends by what they say. Less than the 10 s after which an idle object
+ * leaves memory, because how long the Leases have stood still is known to memory only.
+ */
+export const HOLD_POLL_MS = 8_000;
 
 /** An operator's release lets the named nodes be judged without the breaker for this long. */
 const RELEASE_MS = 3_600_000;
@@ -34,9 +38,12 @@ export function openHold(state: ArbiterState, nodes: readonly string[], share: n
   if (state.hold === undefined) {
     state.hold = { id: `hold-${state.nextId}`, sinceMs: nowMs, nodes, share };
     state.nextId += 1;
-  } else if (nodes.some((name) => !state.hold?.nodes.includes(name))) {
-    state.hold = { ...state.hold, nodes: [...new Set([...state.hold.nodes, ...nodes])], share };
+    return;
   }
+  const held = new Set(state.hold.nodes);
+  if (nodes.every((name) => held.has(name))) return;
+  for (const name of nodes) held.add(name);
+  state.hold = { ...state.hold, nodes: [...held], share };
 }
 
 /** Ends a hold: from now on everybody gets the time to return before anybody is written. */
@@ -67,9 +74,21 @@ export function release(
   }
   const { nodes } = state.hold;
   delete state.hold;
-  state.released = { nodes, untilMs: nowMs + RELEASE_MS };
-  coolDown(state, nodes, nowMs);
+  free(state, nodes, nowMs);
   return { released: true, why: `${nodes.length} nodes may be judged after the cool-down` };
+}
+
+/** Lets some of the held nodes be judged without the breaker; the others stay held. */
+function free(state: ArbiterState, names: readonly string[], nowMs: number): void {
+  const before = state.released !== undefined && nowMs < state.released.untilMs ? state.released.nodes : [];
+  state.released = { nodes: [...new Set([...before, ...names])], untilMs: nowMs + RELEASE_MS };
+  coolDown(state, names, nowMs);
+}
+
+/** Nodes that are dead by their Leases may be judged; once they are, the others no longer make a hold. */
+function freeDead(state: ArbiterState, names: readonly string[], nowMs: number): void {
+  const freed = state.released?.nodes ?? [];
+  if (names.some((name) => !freed.includes(name))) free(state, names, nowMs);
 }
 
 /** Whether every region that could make a quorum hears nobody at all. */
@@ -100,7 +119,9 @@ export function tendHold(state: ArbiterState, all: readonly Heard[], nowMs: numb
   // A node with a verdict is settled: counted on, it would keep a small cluster in its hold for ever.
   const unsettled = all.filter((heard) => heard.node.phase !== 'down');
   const missing = unsettled.filter((heard) => isMissing(heard, nowMs)).map((heard) => heard.node.name);
+  const isMissingNow = new Set(missing);
 
+  freeDead(state, deadByLease(state, unsettled, missing, nowMs), nowMs);
   if (state.hold !== undefined) {
     const share = missing.length / Math.max(1, unsettled.length);
     openHold(state, missing, share, nowMs);
@@ -110,17 +131,22 @@ export function tendHold(state: ArbiterState, all: readonly Heard[], nowMs: numb
     } else if (state.hold.lowSinceMs === undefined) {
       state.hold = { ...state.hold, lowSinceMs: nowMs };
     } else if (nowMs - state.hold.lowSinceMs >= HOLD_LOW_MS) {
-      const wave = state.hold.nodes.filter((name) => missing.includes(name));
+      const wave = state.hold.nodes.filter((name) => isMissingNow.has(name));
       delete state.hold;
       coolDown(state, wave, nowMs);
     }
   }
   if (state.coolDown !== undefined) {
-    const wave = state.coolDown.wave.filter((name) => missing.includes(name));
+    const wave = state.coolDown.wave.filter((name) => isMissingNow.has(name));
     if (wave.length < state.coolDown.wave.length)
       state.coolDown = { ...state.coolDown, wave, quietSinceMs: nowMs };
     if (nowMs >= Math.max(state.coolDown.untilMs, state.coolDown.quietSinceMs + WAVE_QUIET_MS))
       delete state.coolDown;
   }
-  if (state.released !== undefined && nowMs >= state.released.untilMs) delete state.released;
+  if (state.released !== undefined) {
+    // For this absence only: whoever has returned since is held again when the next outage comes.
+    const nodes = state.released.nodes.filter((name) => isMissingNow.has(name));
+    if (nodes.length === 0 || nowMs >= state.released.untilMs) delete state.released;
+    else if (nodes.length < state.released.nodes.length) state.released = { ...state.released, nodes };
+  }
 }

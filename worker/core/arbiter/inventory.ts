@@ -48,20 +48,28 @@ function sameKeys(a: readonly PublicKey[], b: readonly PublicKey[]): boolean {
   return a.length === b.length && a.every((key) => b.some((other) => other.x === key.x));
 }
 
-/** A key found on two Nodes is void for the later one: one machine must not speak for two. */
-function isTaken(state: ArbiterState, name: string, key: PublicKey): boolean {
-  for (const other of state.nodes.values()) {
-    if (other.name !== name && other.keys.some((known) => known.x === key.x)) return true;
-  }
-  return false;
+/** Which Node names each key. */
+type Owners = Map<string, string>;
+
+function ownersOf(state: ArbiterState): Owners {
+  const owners: Owners = new Map();
+  for (const { name, keys } of state.nodes.values()) for (const key of keys) owners.set(key.x, name);
+  return owners;
 }
 
 /** Takes in one Node's metadata, from a list or a fresh read. A new uid is a new node: nothing of the old one stays. */
-export function learn(state: ArbiterState, seen: InventoryNode, nowMs: number): void {
+export function learn(
+  state: ArbiterState,
+  seen: InventoryNode,
+  nowMs: number,
+  owners: Owners = ownersOf(state),
+): void {
   const known = state.nodes.get(seen.name);
   const keys = parseKeyAnnotation(seen.annotations[KEY_ANNOTATION]).filter(
-    (key) => !isTaken(state, seen.name, key),
+    // A key found on two Nodes is void for the later one: one machine must not speak for two.
+    (key) => (owners.get(key.x) ?? seen.name) === seen.name,
   );
+  for (const key of keys) owners.set(key.x, seen.name);
   const paused = pauseOf(seen.annotations);
   const same = known?.uid === seen.uid ? known : undefined;
   const phase =
@@ -114,7 +122,8 @@ export function takeInventory(
   if (missing.length > Math.max(1, state.nodes.size * MAX_MISSING_SHARE)) {
     return { kind: 'refused', why: `the list lacks ${missing.length} of ${state.nodes.size} known Nodes` };
   }
-  for (const node of listed) learn(state, node, nowMs);
+  const owners = ownersOf(state);
+  for (const node of listed) learn(state, node, nowMs, owners);
   return { kind: 'taken', missing };
 }
 

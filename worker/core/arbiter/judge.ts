@@ -1,8 +1,16 @@
 import type { NodeCopy } from '../cluster-port.ts';
 import { LATE_GRACE_MS } from '../policy.ts';
 import { CONTRADICTION_WINDOW_MS } from './episode.ts';
-import { WAVE_QUIET_MS } from './hold.ts';
-import { doubtMs, HOLD_ABOVE, longestIntervalMs, shareAround, type Heard, type Share } from './share.ts';
+import { HOLD_POLL_MS, WAVE_QUIET_MS } from './hold.ts';
+import {
+  doubtMs,
+  heardOf,
+  HOLD_ABOVE,
+  longestIntervalMs,
+  shareAround,
+  type Heard,
+  type Share,
+} from './share.ts';
 import { kubeletEvidence, moved, RENEWAL_MS, signsOf, stillAtMs, WATCH_LOOK_MS } from './signs.ts';
 import { FRESH_MS, type ArbiterNode, type ArbiterState, type FreshRead } from './state.ts';
 import type { Cause } from './view.ts';
@@ -11,6 +19,7 @@ import {
   confirmSilence,
   lastHeardMs,
   newestClaim,
+  quorumListensSinceMs,
   silentCount,
   silentSinceMs,
   type Claim,
@@ -84,7 +93,7 @@ export function judge(
   nowMs: number,
 ): Judgement {
   const suspicion = suspicionOf(state, claimsOn(state, node));
-  const suspect = all.find((heard) => heard.node === node);
+  const suspect = heardOf(all, node);
   if (suspicion === undefined || suspect === undefined) return { kind: 'well' };
 
   const { pollBegunAtMs, polledAtMs } = state.memory;
@@ -164,17 +173,24 @@ function judgeDoubt(
   if (state.breakerOpenUntilMs !== undefined && nowMs < state.breakerOpenUntilMs) {
     return { kind: 'wait', untilMs: state.breakerOpenUntilMs, why: 'live kubelets contradicted us twice' };
   }
+  const released =
+    state.released !== undefined &&
+    nowMs < state.released.untilMs &&
+    state.released.nodes.includes(node.name);
+  // Asked of every missing node at every step: the share, which costs a look at all the others, is not worked out.
+  if (state.hold !== undefined && !released) {
+    return { kind: 'wait', untilMs: nowMs + HOLD_POLL_MS, why: 'too many nodes are missing at once' };
+  }
   // Before every node has had the time to beat again, all of them would count as lost.
-  const settledAtMs = suspect.heardAtMs + suspect.intervalMs + longestIntervalMs(all) + LATE_GRACE_MS;
+  const settledAtMs =
+    Math.max(suspect.heardAtMs + suspect.intervalMs, quorumListensSinceMs(state)) +
+    longestIntervalMs(all) +
+    LATE_GRACE_MS;
   if (nowMs < settledAtMs)
     return { kind: 'wait', untilMs: settledAtMs, why: 'seeing first who else is missing' };
   if (state.memory.pollBegunAtMs < settledAtMs)
     return { kind: 'need', what: 'poll', why: 'asking who else is missing' };
   const share = shareAround(all, suspect, nowMs);
-  const released =
-    state.released !== undefined &&
-    nowMs < state.released.untilMs &&
-    state.released.nodes.includes(node.name);
   if (share.of === 1 && !released) {
     return {
       kind: 'wait',
@@ -182,7 +198,7 @@ function judgeDoubt(
       why: 'the last node heard is never written: it may be us',
     };
   }
-  if (!released && (state.hold !== undefined || share.share > HOLD_ABOVE)) return { kind: 'hold', share };
+  if (!released && share.share > HOLD_ABOVE) return { kind: 'hold', share };
   if (state.coolDown !== undefined) {
     const { untilMs, wave, quietSinceMs } = state.coolDown;
     const freeAtMs = wave.includes(node.name) ? Math.max(untilMs, quietSinceMs + WAVE_QUIET_MS) : untilMs;
@@ -303,7 +319,11 @@ function silentNodeEvidence(
   read: FreshRead,
 ): Evidence {
   const sinceMs = silentSinceMs(claims);
-  const lastSentAtMs = (newestClaim(claims)?.reported.sentAtMs ?? 0) + sinceMs - suspect.heardAtMs;
+  // The last beat that any of the silent ones heard: they do not gain by a newer one.
+  const last = claims
+    .filter((claim) => claim.kind === 'silent')
+    .reduce<Claim | undefined>((a, b) => (a !== undefined && a.heardAtMs >= b.heardAtMs ? a : b), undefined);
+  const lastSentAtMs = (last?.reported?.sentAtMs ?? 0) + sinceMs - (last?.heardAtMs ?? sinceMs);
   return kubeletEvidence(
     state.settings.policy,
     read,

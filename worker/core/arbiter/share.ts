@@ -88,5 +88,30 @@ export function doubtMs(share: Share, timeoutMs: number): number {
 
 /** No suspect is judged before every node has had the time to miss a beat too. */
 export function longestIntervalMs(all: readonly Heard[]): number {
-  return Math.max(...all.map((heard) => heard.intervalMs));
+  return summaryOf(all).longestIntervalMs;
+}
+
+/** The entry of one node, if any observer has heard it. */
+export function heardOf(all: readonly Heard[], node: ArbiterNode): Heard | undefined {
+  const heard = summaryOf(all).byName.get(node.name);
+  return heard?.node === node ? heard : undefined;
+}
+
+interface Summary {
+  readonly byName: ReadonlyMap<string, Heard>;
+  readonly longestIntervalMs: number;
+}
+
+/** Worked out once per step: when a thousand nodes are missing, each of them asks. */
+const summaries = new WeakMap<readonly Heard[], Summary>();
+function summaryOf(all: readonly Heard[]): Summary {
+  let summary = summaries.get(all);
+  if (summary === undefined) {
+    summary = {
+      byName: new Map(all.map((heard) => [heard.node.name, heard])),
+      longestIntervalMs: all.reduce((longest, heard) => Math.max(longest, heard.intervalMs), 0),
+    };
+    summaries.set(all, summary);
+  }
+  return summary;
 }

@@ -90,6 +90,17 @@ export function look(watch: Watch, read: FreshRead): Watch {
   };
 }
 
+/** The same from a list of Leases, which shows nothing else. */
+export function lookAtLease(watch: Watch, renewTimeMs: number | undefined, nowMs: number): Watch {
+  const hasMoved = renewTimeMs !== undefined && renewTimeMs !== watch.signs.renewTimeMs;
+  return {
+    signs: { ...watch.signs, ...(renewTimeMs !== undefined && { renewTimeMs }) },
+    movedAtMs: hasMoved ? nowMs : watch.movedAtMs,
+    lookedAtMs: nowMs,
+    hasLease: true,
+  };
+}
+
 /** When a watched node that shows no further sign becomes silent. */
 export function stillAtMs(watch: Watch): number {
   return watch.movedAtMs + (watch.hasLease ? WATCH_STILL_MS : WATCH_STILL_WITHOUT_LEASE_MS);

@@ -142,6 +142,13 @@ export interface FreshRead {
     | { readonly kind: 'off' };
 }
 
+/** One Lease as the newest list had it, and when it was last seen to move. */
+export interface LeasePulse {
+  readonly renewTimeMs: number | undefined;
+  readonly movedAtMs: number;
+  readonly firstSeenAtMs: number;
+}
+
 /** Facts that are asked for again rather than stored. */
 export interface Memory {
   /** When the last poll was begun and done; observers that did not answer in between abstain. */
@@ -154,6 +161,11 @@ export interface Memory {
   /** Regions that the last poll showed to be deaf; see `witness.ts`. */
   deaf: ReadonlySet<string>;
   readonly reads: Map<string, FreshRead>;
+  /** All Leases, while they are listed: for many watched nodes, and to end a hold. */
+  leases: ReadonlyMap<string, LeasePulse>;
+  /** When they were last asked for. */
+  leasesListedAtMs: number;
+  listingLeases: boolean;
   /** Nodes whose own GET is wanted, because a list lacks them. */
   readonly toRead: Set<string>;
   /** The last judgement's sentence per suspect, for people. */
@@ -195,6 +207,9 @@ export function newMemory(): Memory {
     strangers: false,
     deaf: new Set(),
     reads: new Map(),
+    leases: new Map(),
+    leasesListedAtMs: Number.NEGATIVE_INFINITY,
+    listingLeases: false,
     toRead: new Set(),
     whys: new Map(),
     reading: new Set(),

@@ -1,5 +1,11 @@
 import type { Report, ReportReply } from '../../../protocol/report.ts';
-import type { ClusterFailure, ClusterResult, InventoryNode, UnknownPatch } from '../cluster-port.ts';
+import type {
+  ClusterFailure,
+  ClusterResult,
+  InventoryNode,
+  LeaseCopy,
+  UnknownPatch,
+} from '../cluster-port.ts';
 import type { Step } from '../step.ts';
 import {
   alreadyUnknown,
@@ -15,6 +21,7 @@ import {
   wouldWrite,
   written,
 } from './episode.ts';
+import { followClock } from './clock.ts';
 import { afterOwnOutage, HOLD_POLL_MS, openHold, release, tendHold } from './hold.ts';
 import {
   forget,
@@ -27,6 +34,7 @@ import {
   takeInventory,
 } from './inventory.ts';
 import { judge, suspicionOf } from './judge.ts';
+import { LIST_ABOVE, leasesDueMs, takeLeases } from './leases.ts';
 import { heardNodes, type Heard } from './share.ts';
 import { look, moved, signsOf, WATCH_LOOK_MS } from './signs.ts';
 import type { ApiState, ArbiterNode, ArbiterState, FreshRead } from './state.ts';
@@ -38,6 +46,7 @@ export type ArbiterEvent =
   /** All observers were asked; those that answered within their second, with proofs already verified. */
   | { readonly kind: 'polled'; readonly begunAtMs: number; readonly reports: readonly Report[] }
   | { readonly kind: 'listed'; readonly result: ClusterResult<readonly InventoryNode[]> }
+  | { readonly kind: 'leases'; readonly result: ClusterResult<readonly LeaseCopy[]> }
   | {
       readonly kind: 'read';
       readonly name: string;
@@ -53,6 +62,7 @@ export type ArbiterEffect =
   /** Ask every configured observer for its present view, with proofs for the suspects. */
   | { readonly kind: 'poll'; readonly suspects: readonly string[] }
   | { readonly kind: 'list' }
+  | { readonly kind: 'list-leases' }
   | { readonly kind: 'read'; readonly name: string; readonly lease: boolean }
   | { readonly kind: 'write'; readonly patch: UnknownPatch }
   | {
@@ -78,9 +88,12 @@ const REPORT_OVERDUE_MS = 150_000;
 /** Nothing happens for at most this long: cron's pace. */
 const IDLE_MS = 60_000;
 const API_RETRY_MS = 5_000;
+/** Longer than any answer takes, or is waited for. */
+const ASK_AGAIN_MS = 5_000;
 
 /** The arbiter's machine: takes in facts, moves every node's phase, and asks for what the next verdict needs. */
 export function stepArbiter(state: ArbiterState, event: ArbiterEvent, nowMs: number): ArbiterStep {
+  followClock(state, nowMs);
   if (nowMs - state.lastRanAtMs > OWN_OUTAGE_MS) afterOwnOutage(state, heardNodes(state), nowMs);
   if (nowMs - state.lastRanAtMs >= RAN_EVERY_MS) state.lastRanAtMs = nowMs;
 
@@ -112,6 +125,11 @@ function apply(
       return undefined;
     case 'listed':
       onListed(state, event.result, nowMs);
+      return undefined;
+    case 'leases':
+      memory.listingLeases = false;
+      noteApi(state, event.result, nowMs);
+      if (event.result.kind === 'ok') takeLeases(state, event.result.value, nowMs);
       return undefined;
     case 'read':
       onRead(state, event.name, { atMs: nowMs, node: event.node, lease: event.lease }, nowMs);
@@ -237,6 +255,7 @@ class Turn {
   readonly #state: ArbiterState;
   readonly #nowMs: number;
   #all: readonly Heard[] = [];
+  #watched = 0;
   readonly #pollFor = new Set<string>();
 
   constructor(state: ArbiterState, nowMs: number) {
@@ -250,10 +269,20 @@ class Turn {
     for (const node of state.nodes.values()) state.nodes.set(node.name, this.#move(node));
     this.#all = heardNodes(state);
     tendHold(state, this.#all, this.#nowMs);
+    this.#watched = [...state.nodes.values()].filter((node) => node.phase === 'watched').length;
     for (const node of state.nodes.values()) this.#decide(node);
     this.#poll();
+    this.#leases();
     this.#list();
     for (const name of state.memory.toRead) this.#read(name);
+    this.#wakeForWhatIsUnderWay();
+  }
+
+  /** What is under way is known to memory only: should that be lost before the answer comes, it is asked for again. */
+  #wakeForWhatIsUnderWay(): void {
+    const { polling, listing, reading, writing, marking } = this.#state.memory;
+    const isAnything = polling || listing || reading.size + writing.size + marking.size > 0;
+    if (isAnything) this.#wakeAt(this.#nowMs + ASK_AGAIN_MS);
   }
 
   #wakeAt(atMs: number): void {
@@ -317,8 +346,13 @@ class Turn {
     }
     if (node.phase !== 'suspect' && node.phase !== 'watched') return;
     // A second pulse while the first is missing; kept going even when nobody can judge.
-    if (node.phase === 'watched' && node.watch !== undefined)
+    if (
+      node.phase === 'watched' &&
+      node.watch !== undefined &&
+      !(node.watch.hasLease && this.#watched > LIST_ABOVE)
+    ) {
       this.#lookAt(node, node.watch.lookedAtMs + WATCH_LOOK_MS);
+    }
     const judgement = judge(this.#state, node, this.#all, this.#nowMs);
     if ('why' in judgement) memory.whys.set(node.name, judgement.why);
     this.#carryOut(node, judgement);
@@ -430,6 +464,21 @@ class Turn {
     if (memory.polling || !(this.#pollFor.size > 0 || overdue || holding)) return;
     memory.polling = true;
     this.effects.push({ kind: 'poll', suspects: [...this.#pollFor] });
+  }
+
+  #leases(): void {
+    const { memory, api } = this.#state;
+    const dueMs = Math.max(
+      leasesDueMs(this.#state, this.#watched),
+      api.state === 'unreachable' ? api.retryAtMs : 0,
+    );
+    if (this.#nowMs < dueMs) {
+      if (Number.isFinite(dueMs)) this.#wakeAt(dueMs);
+    } else if (!memory.listingLeases) {
+      memory.listingLeases = true;
+      memory.leasesListedAtMs = this.#nowMs;
+      this.effects.push({ kind: 'list-leases' });
+    }
   }
 
   #list(): void {

@@ -97,9 +97,9 @@ function lookup(nodes: readonly ReportedNode[]): ReadonlyMap<string, ReportedNod
   return index;
 }
 
-/** When any observer last heard the node: one proof of life is enough for "not dead then". */
+/** When the node was last heard, as far as a quorum can vouch for; see `newestClaim`. */
 export function lastHeardMs(claims: readonly Claim[]): number {
-  return Math.max(...claims.map((claim) => claim.heardAtMs));
+  return newestClaim(claims)?.heardAtMs ?? Number.NEGATIVE_INFINITY;
 }
 
 /**
@@ -116,17 +116,48 @@ export function silentSinceMs(claims: readonly Claim[]): number {
   return Math.max(lastHeardMs(claims), since.length === 0 ? Number.NEGATIVE_INFINITY : Math.min(...since));
 }
 
-/** The claim that heard the node last, and so knows its newest beat. */
-export function newestClaim(
-  claims: readonly Claim[],
-): (Claim & { readonly reported: ReportedNode }) | undefined {
-  let newest: (Claim & { readonly reported: ReportedNode }) | undefined;
-  for (const claim of claims) {
-    if (claim.reported === undefined) continue;
-    if (newest === undefined || claim.heardAtMs > newest.heardAtMs)
-      newest = { ...claim, reported: claim.reported };
-  }
-  return newest;
+/**
+ * The newest hearing of the node that a quorum of regions confirms: that many have heard it then or later. Not simply
+ * the newest, nor the oldest: one region that says "a second ago" for ever, or "never", would move every deadline and
+ * share. (A beat that one region alone has heard still vetoes, by its proof.)
+ */
+export function newestClaim(claims: readonly Claim[]): KnownClaim | undefined {
+  // More than half of the configured regions, or of those that know the node: a new one is not known everywhere yet.
+  const wanted = Math.min(Math.floor(claims.length / 2) + 1, claims.filter(isKnown).length);
+  return claims.filter(isKnown).find(({ heardAtMs }) => {
+    let newer = 0;
+    let same = 0;
+    for (const other of claims) {
+      if (!isKnown(other)) continue;
+      if (other.heardAtMs > heardAtMs) newer += 1;
+      else if (other.heardAtMs === heardAtMs) same += 1;
+    }
+    return newer < wanted && wanted <= newer + same;
+  });
+}
+
+type KnownClaim = Claim & { readonly reported: ReportedNode };
+
+function isKnown(claim: Claim): claim is KnownClaim {
+  return claim.reported !== undefined;
+}
+
+/**
+ * Since when a quorum of regions listens without a gap. Nodes whose beats came and went unheard in that gap look as
+ * lost as a dead one, until they have had an interval to beat again.
+ */
+export function quorumListensSinceMs(state: ArbiterState): number {
+  const { regions, shards, quorum } = state.settings;
+  const since = regions.map((region) => {
+    const ofShards = Array.from({ length: shards }, (_, shard) => {
+      const stored = state.reports.get(observerIdOf(region, shard, shards));
+      return stored === undefined
+        ? Number.NEGATIVE_INFINITY
+        : stored.receivedAtMs - stored.report.listeningForMs;
+    });
+    return Math.max(...ofShards);
+  });
+  return since.toSorted((a, b) => a - b)[quorum - 1] ?? Number.NEGATIVE_INFINITY;
 }
 
 /** How many regions say silent. */

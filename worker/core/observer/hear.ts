@@ -122,7 +122,7 @@ export function hear(state: ObserverState, beat: Beat, jws: string, digest: stri
 
 function reportWhen(before: HeardNode | undefined, after: HeardNode): When {
   if (before === undefined) return 'soon';
-  if (before.sight === 'silent' || signsDiffer(before, after)) return 'now';
+  if (signsDiffer(before, after)) return 'now';
   return before.sight === 'heard' ? 'in-turn' : 'soon';
 }
 

@@ -68,8 +68,7 @@ export function blindness(state: ObserverState, nowMs: number): Blindness | unde
   if (beats >= MIN_COUNTED_BEATS && refused > beats * MAX_REFUSED_SHARE) {
     return 'refusing';
   }
-  const hearsNobody = [...state.nodes.values()].every(
-    (node) => nowMs >= deadlinesOf(state, node).dueSilentAtMs,
-  );
+  // Only what was listened for counts: after a restart every node's last known beat is old, and that is no deafness.
+  const hearsNobody = [...state.nodes.values()].every((node) => sightOf(state, node, nowMs) === 'silent');
   return state.nodes.size > 0 && hearsNobody ? 'hears-nobody' : undefined;
 }

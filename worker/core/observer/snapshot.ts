@@ -1,5 +1,6 @@
 import type { Registry } from '../../../protocol/report.ts';
 import type { Policy } from '../policy.ts';
+import { followClock } from './clock.ts';
 import { listenAnew } from './listening.ts';
 import {
   byName,
@@ -56,6 +57,12 @@ export function restore(
 ): ObserverState {
   const fresh = newObserver(identity, policy, nowMs);
   if (snapshot === undefined) return fresh;
+  if (snapshot.atMs > nowMs + OUTAGE_MS) {
+    // The clock was set back meanwhile: nobody knows for how long it slept, so it goes on from where it was.
+    const asleep = restore(identity, policy, snapshot, undefined, snapshot.atMs);
+    followClock(asleep, nowMs - snapshot.atMs);
+    return asleep;
+  }
   const onTime = armedAtMs !== undefined && nowMs <= armedAtMs + OUTAGE_MS;
   const nothingLost = snapshot.complete && onTime;
   const state: ObserverState = {

@@ -59,8 +59,8 @@ export interface ObserverState {
   /** Since when no beat can have been missed through this observer's own fault. */
   listeningSinceMs: number;
   /** Start of this life of the object's memory, and of the one before. */
-  readonly startedAtMs: number;
-  readonly previousStartedAtMs?: number;
+  startedAtMs: number;
+  previousStartedAtMs?: number;
   /** Names that beat with a key the registry does not have. */
   strangers: Set<string>;
   /** Well-signed beats since `countedSinceMs`, and how many of them were refused. */

@@ -3,6 +3,7 @@ import type { BeatAnswer, Registry } from '../../../protocol/report.ts';
 import { LATE_GRACE_MS } from '../policy.ts';
 import type { Step } from '../step.ts';
 import { hear, NO_CHANGE, refuse, type Change } from './hear.ts';
+import { followClock } from './clock.ts';
 import { listenAnew } from './listening.ts';
 import { deadlinesOf, nextChangeMs, sightAt } from './sight.ts';
 import { takeSnapshot, type Snapshot } from './snapshot.ts';
@@ -45,6 +46,7 @@ export interface ObserverStep extends Step<ObserverState, ObserverEffect> {
 export function stepObserver(state: ObserverState, event: ObserverEvent, nowMs: number): ObserverStep {
   // Every event, not only the alarm, shows an own outage: a stalled isolate finds beats in its queue first.
   if (nowMs > state.wakeAtMs + OUTAGE_MS) listenAnew(state, state.lastEventAtMs, nowMs);
+  if (nowMs < state.lastEventAtMs - OUTAGE_MS) followClock(state, nowMs - state.lastEventAtMs);
   state.lastEventAtMs = nowMs;
 
   const change = apply(state, event, nowMs);

@@ -1,0 +1,106 @@
+import { describe, expect, test } from 'vitest';
+import { kubeletEvidence, look, stillAtMs } from '../../worker/core/arbiter/signs.ts';
+import type { FreshRead } from '../../worker/core/arbiter/state.ts';
+import { toRfc3339Seconds } from '../../worker/core/rfc3339.ts';
+import { PRESETS } from '../support/simulator/simulation.ts';
+import { aRead } from '../support/simulator/builders.ts';
+
+/** The node's clock is a day ahead of ours; both sides of every comparison are its own. */
+const NODE = 86_400_000;
+const T = 1_000_000;
+const SENT = NODE + T;
+const STEADY = PRESETS.steady;
+
+const FORBIDDEN = { kind: 'refused', status: 403, why: 'no' } as const;
+const TIMED_OUT = { kind: 'unreachable', why: 'no answer within 4 s' } as const;
+
+function read(atMs: number, lease: FreshRead['lease'] | number | undefined, heartbeatMs = 0): FreshRead {
+  const renewTimeMs = typeof lease === 'number' ? lease : undefined;
+  const base = aRead('node-1', atMs, renewTimeMs);
+  const at = toRfc3339Seconds(heartbeatMs);
+  const ready = {
+    status: 'True',
+    reason: '',
+    message: '',
+    lastTransitionTime: at,
+    lastHeartbeatTime: at,
+  } as const;
+  const node = base.node.kind === 'ok' ? { ...base.node, value: { ...base.node.value, ready } } : base.node;
+  return { ...base, node, ...(typeof lease === 'object' && { lease }) };
+}
+
+describe('the kubelet of a node whose last beat was sent at T, and whose next was due 10 s later', () => {
+  test.for([
+    {
+      name: 'has outlived it: its Lease was renewed later than that',
+      read: read(T + 22_000, SENT + 10_001),
+      kind: 'outlived',
+    },
+    { name: 'has not: its Lease was renewed before', read: read(T + 22_000, SENT + 9_999), kind: 'still' },
+    {
+      name: 'has outlived it, by its heartbeat time, without a Lease',
+      read: read(T + 22_000, undefined, SENT + 15_000),
+      kind: 'outlived',
+    },
+    {
+      name: 'may still renew: 11 s have not passed since the missed beat',
+      read: read(T + 20_999, SENT),
+      kind: 'wait',
+    },
+    { name: 'is still once they have', read: read(T + 21_000, SENT), kind: 'still' },
+    {
+      name: 'is still at the first look under `look`',
+      read: read(T + 12_000, SENT),
+      evidence: 'look',
+      kind: 'still',
+    },
+    {
+      name: 'has outlived it under `look` too',
+      read: read(T + 12_000, SENT + 10_500),
+      evidence: 'look',
+      kind: 'outlived',
+    },
+    { name: 'has no Lease: only a 404 means that', read: read(T + 22_000, undefined), kind: 'still' },
+    {
+      name: 'cannot be told of by a 403, under `wait`',
+      read: read(T + 22_000, FORBIDDEN),
+      kind: 'unavailable',
+    },
+    {
+      name: 'cannot be told of by a timeout, under `wait`',
+      read: read(T + 22_000, TIMED_OUT),
+      kind: 'unavailable',
+    },
+    {
+      name: 'is not waited for under `look`, when its Lease cannot be read',
+      read: read(T + 22_000, TIMED_OUT),
+      evidence: 'look',
+      kind: 'still',
+    },
+    {
+      name: 'renews no Lease where there are none',
+      read: read(T + 22_000, { kind: 'off' }),
+      evidence: 'off',
+      kind: 'still',
+    },
+  ] as const)('$name', ({ read: copy, kind, ...over }) => {
+    const policy = { ...STEADY, leaseEvidence: 'evidence' in over ? over.evidence : 'wait' } as const;
+    expect(kubeletEvidence(policy, copy, SENT, 10_000, T + 10_000).kind).toBe(kind);
+  });
+});
+
+describe('a watched node', () => {
+  const first = { signs: { renewTimeMs: SENT }, movedAtMs: T, lookedAtMs: T, hasLease: true };
+
+  test('moves when its Lease does, in either direction of its clock', () => {
+    expect(look(first, read(T + 20_000, SENT + 10_000)).movedAtMs).toBe(T + 20_000);
+    expect(look(first, read(T + 20_000, SENT - 3_600_000)).movedAtMs).toBe(T + 20_000);
+  });
+
+  test('that does not move is still after a minute with a Lease, after 16 min without', () => {
+    const watch = look(look(first, read(T + 20_000, SENT, NODE)), read(T + 40_000, SENT, NODE));
+    expect(watch).toMatchObject({ movedAtMs: T + 20_000, lookedAtMs: T + 40_000 });
+    expect(stillAtMs(watch)).toBe(T + 80_000);
+    expect(stillAtMs({ ...watch, hasLease: false })).toBe(T + 980_000);
+  });
+});
