@@ -84,11 +84,14 @@ export const REFUSAL_CODES = [
 
 export type RefusalCode = (typeof REFUSAL_CODES)[number];
 
+/** Made once: building a schema costs ten times what using it does. */
+const Versioned = z.object({ v: z.number() });
+
 /** Parses a payload that came off the wire. */
 export function parseBeat(
   payload: unknown,
 ): { ok: true; beat: Beat } | { ok: false; code: RefusalCode; why: string } {
-  const version = z.object({ v: z.number() }).safeParse(payload);
+  const version = Versioned.safeParse(payload);
   if (version.success && version.data.v !== WIRE_VERSION) {
     return {
       ok: false,

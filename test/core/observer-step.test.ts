@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { reportOf } from '../../worker/core/observer/report.ts';
 import { sightOf } from '../../worker/core/observer/sight.ts';
-import { restore, type Snapshot } from '../../worker/core/observer/snapshot.ts';
+import { restore, takeSnapshot, withReturns, type Snapshot } from '../../worker/core/observer/snapshot.ts';
 import type { ObserverState } from '../../worker/core/observer/state.ts';
 import { stepObserver, type ObserverEvent, type ObserverStep } from '../../worker/core/observer/step.ts';
 import { aBeat, anObserver, heardNode, hears } from '../support/simulator/builders.ts';
@@ -14,6 +14,13 @@ function kinds(step: ObserverStep): readonly string[] {
 
 function stored(step: ObserverStep): Snapshot | undefined {
   return step.effects.flatMap((effect) => (effect.kind === 'store' ? [effect.snapshot] : []))[0];
+}
+
+/** Nodes that were stored on their own, and when they were heard. */
+function returns(step: ObserverStep): readonly (readonly [string, number])[] {
+  return step.effects.flatMap((effect) =>
+    effect.kind === 'store-return' ? [[effect.name, effect.node.heardAtMs] as const] : [],
+  );
 }
 
 function tick(state: ObserverState, nowMs: number): ObserverStep {
@@ -67,7 +74,37 @@ describe('snapshots and reports', () => {
     }
     const step = hears(state, 'node-0', T + 135_000);
     expect(step.answer?.kind).toBe('recorded');
-    expect(stored(step)?.nodes.find(([name]) => name === 'node-0')?.[1].heardAtMs).toBe(T + 135_000);
+    expect(returns(step)).toEqual([['node-0', T + 135_000]]);
+  });
+
+  test('a return that was stored on its own is known after a crash, and lends its node no credit', () => {
+    const state = busy(T + 120_000);
+    for (let ms = T + 121_000; ms < T + 135_000; ms += 1_000) {
+      const name = `node-${(ms / 1_000) % 10}`;
+      if (name !== 'node-0') hears(state, name, ms);
+    }
+    const before = takeSnapshot(state, T + 134_000, false);
+    const step = hears(state, 'node-0', T + 135_000);
+    const rows = step.effects.flatMap((effect) =>
+      effect.kind === 'store-return' ? [[effect.name, effect.node] as const] : [],
+    );
+    const whole = withReturns(before, new Map(rows));
+    const restarted = restore(state.identity, state.policy, whole, undefined, T + 136_000);
+    expect(heardNode(restarted, 'node-0')).toMatchObject({ heardAtMs: T + 135_000, creditMs: 0 });
+    expect([...restarted.nodes.values()].map(({ heardAtMs }) => heardAtMs)).toEqual(
+      [...restarted.nodes.values()].map(({ heardAtMs }) => heardAtMs).toSorted((a, b) => a - b),
+    );
+  });
+
+  test('a thousand nodes that return together store a row each and a whole every three seconds', () => {
+    const names = Array.from({ length: 1_000 }, (_, i) => `node-${i}`);
+    const state = anObserver(names, T);
+    for (const name of names) hears(state, name, T);
+    for (let ms = T + 1_000; ms <= T + 60_000; ms += 1_000) tick(state, ms);
+    const effects: string[] = [];
+    names.forEach((name, i) => effects.push(...kinds(hears(state, name, T + 60_000 + i * 10))));
+    expect(effects.filter((kind) => kind === 'store').length).toBeLessThanOrEqual(4);
+    expect(effects.filter((kind) => kind === 'store-return').length).toBeGreaterThanOrEqual(996);
   });
 
   test('a thousand beats after a restart do not make a thousand snapshots', () => {

@@ -120,6 +120,9 @@ export class Observer extends DurableObject<Env> {
           // The output gate holds the ack until this row is durable.
           this.#store.save(effect.snapshot);
           break;
+        case 'store-return':
+          this.#store.saveReturn(effect.name, effect.node);
+          break;
         case 'report':
           this.#report();
           break;

@@ -9,6 +9,22 @@ import {
 /** What is stored of the cluster as a whole: everything but nodes, reports, and what is asked for again. */
 type ClusterRow = Omit<ArbiterState, 'settings' | 'nodes' | 'reports' | 'memory'>;
 
+/** "I am well" comes every minute with every node in it, and is stored less often: a poll brings what is newer. */
+const STORE_WELL_EVERY_MS = 180_000;
+
+/** Two reports of an observer that sees and hears everybody, with no more between them than a little time. */
+function saysNothingNew(saved: StoredReport, current: StoredReport): boolean {
+  const isWell = ({ report }: StoredReport): boolean =>
+    report.blind === undefined &&
+    report.nodes.every((node) => node.sight === 'heard' && node.kubelet.state === 'ok');
+  return (
+    current.receivedAtMs - saved.receivedAtMs < STORE_WELL_EVERY_MS &&
+    current.report.nodes.length === saved.report.nodes.length &&
+    isWell(saved) &&
+    isWell(current)
+  );
+}
+
 /**
  * The arbiter's rows: one per node, one per observer's newest report, one for the cluster. Only what changed is
  * written, told by object identity: the core makes a new object for every change.
@@ -55,7 +71,7 @@ export class ArbiterStore {
   /** Writes what differs from the last save. No await inside, so that it is one atomic commit. */
   save(state: ArbiterState): void {
     this.#saveMap('node', 'name', this.#nodes, state.nodes);
-    this.#saveMap('report', 'observer', this.#reports, state.reports);
+    this.#saveMap('report', 'observer', this.#reports, state.reports, saysNothingNew);
     const { settings: _s, nodes: _n, reports: _r, memory: _m, ...cluster } = state;
     const json = JSON.stringify(cluster satisfies ClusterRow);
     if (json === this.#cluster) return;
@@ -68,9 +84,11 @@ export class ArbiterStore {
     key: string,
     saved: Map<string, T>,
     current: ReadonlyMap<string, T>,
+    maySkip: (saved: T, current: T) => boolean = () => false,
   ): void {
     for (const [name, value] of current) {
-      if (saved.get(name) === value) continue;
+      const before = saved.get(name);
+      if (before === value || (before !== undefined && maySkip(before, value))) continue;
       this.#sql.exec(
         `INSERT OR REPLACE INTO ${table} (${key}, json) VALUES (?, ?)`,
         name,

@@ -1,6 +1,11 @@
 import type { BeatAnswer, Registry, Report, ReportReply } from '../../../protocol/report.ts';
 import { reportOf } from '../../../worker/core/observer/report.ts';
-import { restore, type Snapshot } from '../../../worker/core/observer/snapshot.ts';
+import {
+  restore,
+  withReturns,
+  type Snapshot,
+  type StoredNode,
+} from '../../../worker/core/observer/snapshot.ts';
 import type { ObserverIdentity, ObserverState } from '../../../worker/core/observer/state.ts';
 import { stepObserver, type ObserverEvent, type ObserverStep } from '../../../worker/core/observer/step.ts';
 import type { Policy } from '../../../worker/core/policy.ts';
@@ -41,6 +46,7 @@ export class ObserverHost extends ObjectHost implements Ear {
   onHeard: ((flight: Flight, nowMs: number) => void) | undefined;
   readonly #parts: ObserverParts;
   #snapshot: Snapshot | undefined;
+  readonly #returns = new Map<string, StoredNode>();
   #state!: ObserverState;
   #reporting = false;
   #reportAgain = false;
@@ -90,10 +96,9 @@ export class ObserverHost extends ObjectHost implements Ear {
     this.#reporting = false;
     this.#reportAgain = false;
     const { identity, policy, isFaithful } = this.#parts;
+    const stored = this.#snapshot && withReturns(this.#snapshot, this.#returns);
     const snapshot =
-      isFaithful && this.#snapshot !== undefined
-        ? (JSON.parse(JSON.stringify(this.#snapshot)) as Snapshot)
-        : this.#snapshot;
+      isFaithful && stored !== undefined ? (JSON.parse(JSON.stringify(stored)) as Snapshot) : stored;
     this.#state = restore(identity, policy, snapshot, alarmDueAtMs, this.ownNowMs);
   }
 
@@ -110,6 +115,10 @@ export class ObserverHost extends ObjectHost implements Ear {
         case 'store':
           this.stores += 1;
           this.#snapshot = effect.snapshot;
+          this.#returns.clear();
+          break;
+        case 'store-return':
+          this.#returns.set(effect.name, effect.node);
           break;
         case 'report':
           this.#sendReports();

@@ -84,7 +84,7 @@ const OWN_OUTAGE_MS = 150_000;
 /** How finely the own running is recorded: not a row for every event. */
 const RAN_EVERY_MS = 30_000;
 /** An observer that has not reported for this long is asked. */
-const REPORT_OVERDUE_MS = 150_000;
+const REPORT_OVERDUE_MS = 240_000;
 /** Nothing happens for at most this long: cron's pace. */
 const IDLE_MS = 60_000;
 const API_RETRY_MS = 5_000;

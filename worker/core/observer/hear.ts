@@ -12,6 +12,8 @@ export interface Change {
   /** Memory differs from the snapshot. */
   readonly heard: boolean;
   readonly store: When;
+  /** A node that is back: its own row is stored before the beat is acked, the whole soon. */
+  readonly returned?: readonly [name: string, node: HeardNode];
   readonly report: When;
   readonly answer?: BeatAnswer;
 }
@@ -114,7 +116,8 @@ export function hear(state: ObserverState, beat: Beat, jws: string, digest: stri
   const hasReturned = node !== undefined && nowMs >= deadlinesOf(state, node).vouchedLateAtMs;
   return {
     heard: true,
-    store: hasReturned ? 'now' : hasJoined ? 'soon' : 'in-turn',
+    store: hasReturned || hasJoined ? 'soon' : 'in-turn',
+    ...(hasReturned && { returned: [beat.node, next] as const }),
     report: reportWhen(node, next),
     answer: recorded,
   };

@@ -11,8 +11,15 @@ import {
   type ObserverState,
 } from './state.ts';
 
+/** A node without its proof: that would triple the row, and an observer without it abstains. */
+export type StoredNode = Omit<HeardNode, 'proof'>;
+
+export function storedNode({ proof: _proof, ...node }: HeardNode): StoredNode {
+  return node;
+}
+
 /**
- * All that an observer stores: one row, keys included, so that an object that wakes can verify and judge without
+ * All that an observer stores, keys included, so that an object that wakes can verify and judge without
  * asking anybody. Old code reads what new code wrote and the other way round: fields are only added, optional.
  */
 export interface Snapshot {
@@ -23,7 +30,7 @@ export interface Snapshot {
   readonly listeningSinceMs: number;
   readonly startedAtMs: number;
   readonly registry: Registry;
-  readonly nodes: readonly (readonly [name: string, node: HeardNode])[];
+  readonly nodes: readonly (readonly [name: string, node: StoredNode])[];
 }
 
 export function takeSnapshot(state: ObserverState, nowMs: number, complete: boolean): Snapshot {
@@ -34,9 +41,15 @@ export function takeSnapshot(state: ObserverState, nowMs: number, complete: bool
     listeningSinceMs: state.listeningSinceMs,
     startedAtMs: state.startedAtMs,
     registry: state.registry,
-    // The proof stays in memory: it would triple the row, and an observer without it abstains.
-    nodes: Array.from(state.nodes, ([name, { proof: _proof, ...node }]) => [name, node] as const),
+    nodes: Array.from(state.nodes, ([name, node]) => [name, storedNode(node)] as const),
   };
+}
+
+/** A snapshot with the nodes that were stored on their own since, in the order of their last beat. */
+export function withReturns(snapshot: Snapshot, returns: ReadonlyMap<string, StoredNode>): Snapshot {
+  if (returns.size === 0) return snapshot;
+  const nodes = new Map([...snapshot.nodes, ...returns]);
+  return { ...snapshot, nodes: [...nodes].toSorted(([, a], [, b]) => a.heardAtMs - b.heardAtMs) };
 }
 
 /**

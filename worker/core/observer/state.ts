@@ -84,8 +84,8 @@ export const OUTAGE_MS = 2_000;
 /** An idle object leaves memory after 10 s; nothing due within this long means that it may. */
 export const SLEEP_AFTER_MS = 9_000;
 
-/** Snapshots: about one a minute when all is well. */
-export const SNAPSHOT_EVERY_MS = 60_000;
+/** Snapshots: one in five minutes when all is well. After a crash an older one costs nothing: it is listened anew. */
+export const SNAPSHOT_EVERY_MS = 300_000;
 
 /**
  * Snapshots follow every 3 s while a node is late, or when something has changed that need not be stored at once; so do

@@ -6,7 +6,7 @@ import { hear, NO_CHANGE, refuse, type Change } from './hear.ts';
 import { followClock } from './clock.ts';
 import { listenAnew } from './listening.ts';
 import { deadlinesOf, nextChangeMs, sightAt } from './sight.ts';
-import { takeSnapshot, type Snapshot } from './snapshot.ts';
+import { storedNode, takeSnapshot, type Snapshot, type StoredNode } from './snapshot.ts';
 import {
   byName,
   MAX_STRANGERS,
@@ -35,6 +35,8 @@ export type ObserverEvent =
 
 export type ObserverEffect =
   | { readonly kind: 'store'; readonly snapshot: Snapshot }
+  /** One node that is back, in a row of its own beside the snapshot: a thousand returns must not store a thousand wholes. */
+  | { readonly kind: 'store-return'; readonly name: string; readonly node: StoredNode }
   | { readonly kind: 'report' };
 
 export interface ObserverStep extends Step<ObserverState, ObserverEffect> {
@@ -71,6 +73,9 @@ export function stepObserver(state: ObserverState, event: ObserverEvent, nowMs: 
     state.snapshot = { atMs: nowMs, complete: maySleep };
     state.unstored = false;
     effects.push({ kind: 'store', snapshot: takeSnapshot(state, nowMs, maySleep) });
+  } else if (change.returned !== undefined) {
+    const [name, node] = change.returned;
+    effects.push({ kind: 'store-return', name, node: storedNode(node) });
   }
   const snapshotWakeAtMs =
     seen.someLate || state.unstored ? snapshotDueMs(state, seen.someLate) : Number.POSITIVE_INFINITY;
