@@ -103,7 +103,7 @@ export function beats(app: OpenAPIHono, deps: AppDeps): void {
       deps,
       cluster,
       asked,
-      jws,
+      { jws, digest: caller.digest },
       quorumOf(cluster.regions.length) - listed.length,
     );
     // Also past the answer, and when the beacon has hung up; but after one interval the next beat is there.

@@ -11,6 +11,12 @@ export interface ObserverRef {
   readonly shard: number;
 }
 
+/** A beat as it came, and its digest. */
+export interface SignedBeat {
+  readonly jws: string;
+  readonly digest: string;
+}
+
 /** What came of asking one observer. Silence and exceptions have become `unavailable`. */
 export interface ObserverAnswer {
   readonly observer: ObserverId;
@@ -60,7 +66,7 @@ export function fanOut(
   deps: AppDeps,
   cluster: ClusterConfig,
   observers: readonly ObserverRef[],
-  jws: string,
+  signed: SignedBeat,
   needed: number,
 ): FanOut {
   const came = new Map<ObserverId, ObserverAnswer>();
@@ -68,7 +74,7 @@ export function fanOut(
   let recorded = 0;
   const done = Promise.all(
     observers.map(async (observer) => {
-      const answer = await ask(deps, cluster, observer, jws);
+      const answer = await ask(deps, cluster, observer, signed);
       came.set(observer.id, answer);
       if (answer.refusal === undefined) recorded += 1;
       if (recorded >= needed) enough.resolve();
@@ -90,10 +96,10 @@ async function ask(
   deps: AppDeps,
   cluster: ClusterConfig,
   { id, region, shard }: ObserverRef,
-  jws: string,
+  { jws, digest }: SignedBeat,
 ): Promise<ObserverAnswer> {
   try {
-    return answerOf(id, await deps.observer(cluster.name, region, shard).beat(jws));
+    return answerOf(id, await deps.observer(cluster.name, region, shard).beat(jws, digest));
   } catch (error) {
     // What broke inside the platform is for its own logs; the sender learns only that nobody was there.
     const overloaded = isOverloaded(error);

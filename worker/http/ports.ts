@@ -6,7 +6,8 @@ import type { WithTimeout } from '../timeout.ts';
 
 /** What the router asks of an observer. The Durable Object's stub fits; so does a fake in a test. */
 export interface ObserverPort {
-  beat(jws: string): Promise<BeatAnswer>;
+  /** `digest` is the beat's, which the router needs anyway: no observer has to compute it again. */
+  beat(jws: string, digest: string): Promise<BeatAnswer>;
 }
 
 /** What the status API asks of an arbiter. */

@@ -32,8 +32,12 @@ export class Observer extends DurableObject<Env> {
     this.#store = new ObserverStore(ctx.storage.sql);
   }
 
-  /** One beat, as it came. The answer says whether this observer has it, and if not, why. */
-  async beat(jws: string): Promise<BeatAnswer> {
+  /**
+   * One beat, as it came. The answer says whether this observer has it, and if not, why.
+   *
+   * @param digest from the router, which is of the same deployment; during a deploy an older one sends none
+   */
+  async beat(jws: string, digest?: string): Promise<BeatAnswer> {
     const { state, audience } = await this.#load();
     const { observer } = state.identity;
     const peeked = peekBeat(jws);
@@ -44,8 +48,9 @@ export class Observer extends DurableObject<Env> {
     }
     const registered = state.registered.get(beat.node);
     if (await this.#verifier.isSignedBy(jws, registered?.keys ?? [])) {
-      const digest = await digestOf(jws);
-      return this.#answer(await this.#step({ kind: 'beat', beat, jws, digest }));
+      return this.#answer(
+        await this.#step({ kind: 'beat', beat, jws, digest: digest ?? (await digestOf(jws)) }),
+      );
     }
     if (await this.#verifier.isSignedBy(jws, registered?.oldKeys ?? [])) {
       return this.#answer(await this.#step({ kind: 'old-key', beat }));
