@@ -48,7 +48,7 @@ export async function startLocalWorker(options: LocalWorkerOptions): Promise<Loc
         OBSERVER: { className: 'Observer', useSQLite: true },
         ARBITER: { className: 'Arbiter', useSQLite: true },
       },
-      durableObjectsPersist: options.storageFolder,
+      resourcePersistencePath: options.storageFolder,
       bindings: { ...options.vars },
       log: new Log(options.verbose === true ? LogLevel.INFO : LogLevel.ERROR),
       logRequests: false,
