@@ -38,6 +38,27 @@ export const LeavingSign = z.object({
   forMs: z.int().nonnegative(),
 });
 
+/** Bounds of what an operator may have a beacon look at: with all of them in use a beat stays under MAX_BEAT_BYTES. */
+export const MAX_CHECKS = 8;
+export const MAX_CHECK_NAME_LENGTH = 32;
+export const MAX_CHECK_WHY_LENGTH = 80;
+
+export const CheckName = z
+  .string()
+  .max(MAX_CHECK_NAME_LENGTH)
+  .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, 'not the name of a check');
+
+/** What came of one thing that the operator has this node's beacon look at: a GPU's driver, a CNI. */
+export const CheckResult = z.object({
+  name: CheckName,
+  /** `unknown`: not looked at yet, or it could not be looked at. */
+  state: z.enum(['ok', 'failed', 'unknown']),
+  why: clipped(MAX_CHECK_WHY_LENGTH).optional(),
+});
+
+/** Something that a beacon can do and another may not: what readers of beats may build on. */
+const Feature = z.string().regex(/^[a-z0-9-]{1,32}$/);
+
 /**
  * The payload of one signed heartbeat.
  *
@@ -58,12 +79,16 @@ export const Beat = z.object({
   api: ApiPathSign,
   leaving: LeavingSign.optional(),
   beacon: clipped(64),
+  // What is not understood in these two is left out: they must never cost a beat.
+  checks: z.array(CheckResult).max(MAX_CHECKS).optional().catch(undefined),
+  features: z.array(Feature).max(16).optional().catch(undefined),
 });
 
 export type Beat = z.infer<typeof Beat>;
 export type KubeletSign = z.infer<typeof KubeletSign>;
 export type ApiPathSign = z.infer<typeof ApiPathSign>;
 export type LeavingSign = z.infer<typeof LeavingSign>;
+export type CheckResult = z.infer<typeof CheckResult>;
 
 /** Stable codes for a beat that was not recorded. They are part of the wire: add, never rename. */
 export const REFUSAL_CODES = [

@@ -1,4 +1,4 @@
-import type { ApiPathSign, KubeletSign, LeavingSign, RefusalCode } from './beat.ts';
+import type { ApiPathSign, CheckResult, KubeletSign, LeavingSign, RefusalCode } from './beat.ts';
 import type { PublicKey } from './keys.ts';
 
 /*
@@ -48,6 +48,10 @@ export interface ReportedNode {
   /** Two boots advance at once: two machines use one identity. */
   readonly duplicate?: boolean;
   readonly beacon?: string;
+  /** What the operator's own checks of the node came to. */
+  readonly checks?: readonly CheckResult[];
+  /** What the node's beacon says it can do. */
+  readonly features?: readonly string[];
   /** The newest beat itself, in the answer to a poll that names this node. */
   readonly proof?: string;
 }

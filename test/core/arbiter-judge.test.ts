@@ -66,8 +66,16 @@ const WRITE: WriteStatus = {
   message: '',
 };
 
-/** Another node of the zone was written so long ago, having fallen silent with the suspect. */
-function canary(writtenAgoMs: number, lastBeatAtMs = T - 22_500): (state: ArbiterState) => void {
+/**
+ * Another node of the zone was written so long ago, having fallen silent with the suspect.
+ *
+ * @param checks how often its Node was looked at since; undefined where nobody looks
+ */
+function canary(
+  writtenAgoMs: number,
+  lastBeatAtMs = T - 22_500,
+  checks?: number,
+): (state: ArbiterState) => void {
   return (state) => {
     const write = { ...WRITE, atMs: T - writtenAgoMs };
     const episode = {
@@ -78,6 +86,16 @@ function canary(writtenAgoMs: number, lastBeatAtMs = T - 22_500): (state: Arbite
       lastBeatAtMs,
       suspectAtMs: T - 40_000,
       write,
+      ...(checks !== undefined && {
+        followUp: {
+          podPassesLeft: 0,
+          podsDueAtMs: 0,
+          podsMarked: 0,
+          lastTransitionTime: '',
+          checkDueAtMs: T,
+          checks,
+        },
+      }),
     };
     amend(state, 'node-4', { phase: 'down', episode });
   };
@@ -182,6 +200,27 @@ describe('a node that a quorum calls silent', () => {
       arrange: canary(16_000, T - 60_000),
     },
     {
+      name: 'without a Lease waits for the look at the canary, however long that takes',
+      kind: 'wait',
+      read: NO_LEASE,
+      silentForMs: 60_000,
+      arrange: canary(40_000, T - 60_000, 0),
+    },
+    {
+      name: 'without a Lease waits no longer than that look',
+      kind: 'write',
+      read: NO_LEASE,
+      silentForMs: 60_000,
+      arrange: canary(12_100, T - 60_000, 1),
+    },
+    {
+      name: 'without a Lease waits, when the look came before a kubelet would have spoken',
+      kind: 'wait',
+      read: NO_LEASE,
+      silentForMs: 60_000,
+      arrange: canary(5_000, T - 60_000, 1),
+    },
+    {
       name: 'with a Lease needs no canary',
       kind: 'write',
       arrange: canary(5_000),
@@ -250,5 +289,34 @@ describe('a node whose beats say that its kubelet is down', () => {
     },
   ])('$name', ({ kind, name: _name, ...situation }) => {
     expect(kindOf(situation)).toBe(kind);
+  });
+});
+
+describe('a silent node that is watched', () => {
+  const watchedFor = (lookedAgoMs: number, movedAgoMs: number, isNew?: true) => (state: ArbiterState) => {
+    const watch = {
+      signs: { renewTimeMs: SENT + 5_000 },
+      movedAtMs: T - movedAgoMs,
+      lookedAtMs: T - lookedAgoMs,
+      hasLease: true,
+      ...(isNew && { isNew }),
+    };
+    amend(state, 'node-0', { phase: 'watched', watch });
+  };
+
+  test.for<{ readonly name: string; readonly kind: string } & Situation>([
+    { name: 'new, is left alone for 11 s', kind: 'wait', arrange: watchedFor(10_999, 10_999, true) },
+    { name: 'new, is looked at after 11 s', kind: 'need read', arrange: watchedFor(11_000, 11_000, true) },
+    { name: 'looked at before, is left alone for 20 s', kind: 'wait', arrange: watchedFor(19_999, 19_999) },
+    { name: 'is looked at after 20 s', kind: 'need read', arrange: watchedFor(20_000, 20_000) },
+    {
+      name: 'is looked at once its Lease stands still',
+      kind: 'need read',
+      arrange: watchedFor(9_000, 60_000),
+    },
+    { name: 'is not written before', kind: 'wait', arrange: watchedFor(0, 59_999), read: STILL },
+    { name: 'is written then', kind: 'write', arrange: watchedFor(0, 60_000), read: STILL },
+  ])('$name', ({ kind, name: _name, read = 'none', ...situation }) => {
+    expect(kindOf({ ...situation, read })).toBe(kind);
   });
 });

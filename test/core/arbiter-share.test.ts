@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { doubtMs, heardNodes, shareAround } from '../../worker/core/arbiter/share.ts';
+import type { ArbiterNode } from '../../worker/core/arbiter/state.ts';
 import type { WriteStatus } from '../../worker/core/arbiter/view.ts';
 import { allReport, amend, anArbiter, reported, silent } from '../support/simulator/builders.ts';
 
@@ -12,7 +13,12 @@ const WRITE: WriteStatus = {
 };
 
 /** The share around the first node, which was last heard 22 s ago; the others as given. */
-function around(agosMs: readonly number[], written: readonly number[] = [], writtenAgoMs = 60_000) {
+function around(
+  agosMs: readonly number[],
+  written: readonly number[] = [],
+  writtenAgoMs = 60_000,
+  amended: Readonly<Record<string, Partial<ArbiterNode>>> = {},
+) {
   const names = ['node-0', ...agosMs.map((_, i) => `node-${i + 1}`)];
   const state = anArbiter(names, T);
   const nodes = names.map((name, i) =>
@@ -33,6 +39,7 @@ function around(agosMs: readonly number[], written: readonly number[] = [], writ
     };
     amend(state, name, { phase: 'down', episode });
   }
+  for (const [name, over] of Object.entries(amended)) amend(state, name, over);
   const all = heardNodes(state);
   const suspect = all[0];
   if (suspect === undefined) throw new Error('nobody was heard');
@@ -82,6 +89,26 @@ describe('the share that is lost with a suspect last heard 22 s ago', () => {
     });
   });
 
+  test.for([
+    {
+      name: 'was silent with it and came back counts on',
+      lastBeatAgoMs: 25_000,
+      returnedAgoMs: 1_000,
+      wave: 2,
+    },
+    {
+      name: 'came back before it fell silent does not',
+      lastBeatAgoMs: 60_000,
+      returnedAgoMs: 13_000,
+      wave: 1,
+    },
+    { name: 'fell silent after it does not', lastBeatAgoMs: 11_000, returnedAgoMs: 1_000, wave: 1 },
+  ])('a node that $name, for the doubt', ({ lastBeatAgoMs, returnedAgoMs, wave }) => {
+    const lastAbsence = { lastBeatAtMs: T - lastBeatAgoMs, returnedAtMs: T - returnedAgoMs };
+    const share = around([1_000, 500, 2_000, 3_000, 4_000], [], 0, { 'node-2': { lastAbsence } });
+    expect(share).toMatchObject({ of: 6, share: 1 / 6, wave: wave / 6 });
+  });
+
   test('in a cluster of four a written node leaves the share at once', () => {
     expect(around([1_000, 2_000, 900_000], [3])).toMatchObject({ of: 3, share: 1 / 3 });
   });
@@ -95,7 +122,12 @@ describe('doubt', () => {
     { name: 'half the cluster waits 1.6 timeouts', lost: 50, of: 100, waitMs: 35_200 },
     { name: 'two of four wait a timeout', lost: 2, of: 4, waitMs: 22_000 },
   ])('$name', ({ lost, of, waitMs }) => {
-    const share = { lost: Array.from({ length: lost }, (_, i) => `node-${i}`), of, share: lost / of };
+    const share = {
+      lost: Array.from({ length: lost }, (_, i) => `node-${i}`),
+      of,
+      share: lost / of,
+      wave: lost / of,
+    };
     expect(doubtMs(share, 22_000)).toBeCloseTo(waitMs, 6);
   });
 });

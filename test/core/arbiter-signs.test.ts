@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { kubeletEvidence, look, stillAtMs } from '../../worker/core/arbiter/signs.ts';
+import {
+  kubeletEvidence,
+  look,
+  lookAtLease,
+  nextLookMs,
+  stillAtMs,
+} from '../../worker/core/arbiter/signs.ts';
 import type { FreshRead } from '../../worker/core/arbiter/state.ts';
 import { toRfc3339Seconds } from '../../worker/core/rfc3339.ts';
 import { PRESETS } from '../support/simulator/simulation.ts';
@@ -102,5 +108,38 @@ describe('a watched node', () => {
     expect(watch).toMatchObject({ movedAtMs: T + 20_000, lookedAtMs: T + 40_000 });
     expect(stillAtMs(watch)).toBe(T + 80_000);
     expect(stillAtMs({ ...watch, hasLease: false })).toBe(T + 980_000);
+  });
+
+  test.for([
+    {
+      name: 'is compared after 11 s, when it is new',
+      watch: { ...first, isNew: true as const },
+      dueMs: 11_000,
+    },
+    { name: 'is compared after 20 s, when it was before', watch: first, dueMs: 20_000 },
+    {
+      name: 'is compared when it becomes still, not after it',
+      watch: { ...first, lookedAtMs: T + 51_000 },
+      dueMs: 60_000,
+    },
+    {
+      name: 'that is still goes on being compared',
+      watch: { ...first, lookedAtMs: T + 60_000 },
+      dueMs: 80_000,
+    },
+    {
+      name: 'without a Lease is compared just as often',
+      watch: { ...first, hasLease: false, lookedAtMs: T + 60_000 },
+      dueMs: 80_000,
+    },
+  ])('$name', ({ watch, dueMs }) => {
+    expect(nextLookMs(watch)).toBe(T + dueMs);
+  });
+
+  test.for([
+    { name: 'a read', compared: look({ ...first, isNew: true }, read(T + 11_000, SENT, NODE)) },
+    { name: 'a list', compared: lookAtLease({ ...first, isNew: true }, SENT, T + 11_000) },
+  ])('is no longer new once compared by $name', ({ compared }) => {
+    expect(nextLookMs(compared)).toBe(T + 31_000);
   });
 });

@@ -137,6 +137,19 @@ describe('snapshots and reports', () => {
     expect(kinds(hears(state, 'node-0', T + 60_000, { kubelet }))).toContain('report');
   });
 
+  test('a check that fails is reported with its beat, one that goes on failing is not', () => {
+    const state = busy(T + 60_000);
+    const checks = [{ name: 'gpu', state: 'failed' }] as const;
+    const first = hears(state, 'node-0', T + 60_000, { checks: [...checks] });
+    expect(kinds(first)).toContain('report');
+    const reported = reportOf(state, new Set(), T + 60_000).nodes.find(({ name }) => name === 'node-0');
+    expect(reported?.checks).toEqual(checks);
+    const again = hears(state, 'node-0', T + 61_000, {
+      checks: [{ name: 'gpu', state: 'failed', why: 'as before' }],
+    });
+    expect(kinds(again)).not.toContain('report');
+  });
+
   test('a node with a longer interval does not hide the lateness of another', () => {
     const state = anObserver(['node-1', 'node-2'], T);
     hears(state, 'node-1', T + 100_000, { intervalMs: 30_000 });

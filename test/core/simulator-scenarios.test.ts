@@ -207,6 +207,24 @@ describe('the API server', () => {
 });
 
 describe('many nodes', () => {
+  test.for([0, 50, 100, 150, 200, 250, 300])(
+    'two that fall silent %d ms apart are both written in time: an answer may be older than the report it replaces',
+    (apartMs) => {
+      const simulation = calm({ nodes: 20 });
+      const [first, second] = [simulation.machine(3), simulation.machine(4)];
+      first.beacon.start(0);
+      second.beacon.start(apartMs);
+      simulation.run(5 * SECOND_MS);
+      for (const machine of [first, second]) {
+        machine.crash();
+        simulation.metrics.noteDeath(machine);
+      }
+      simulation.run(2 * MINUTE_MS);
+      expect(simulation.metrics.detectionsMs).toHaveLength(2);
+      expect(Math.max(...simulation.metrics.detectionsMs)).toBeLessThan(25_000);
+    },
+  );
+
   test('a rack of three in ten is written, later than one node', () => {
     const simulation = calm();
     for (const index of [1, 2, 3]) {
@@ -254,6 +272,21 @@ describe('many nodes', () => {
       simulation.run(10 * MINUTE_MS);
     }
     expect(simulation.metrics.writes.map((write) => write.node)).toEqual(['node-0', 'node-1']);
+  });
+});
+
+describe('a rack that loses its network for 27 s', () => {
+  test.for([
+    { name: 'with Leases', options: {} },
+    { name: 'without Leases', options: NO_LEASE },
+  ])('is not written one by one as it returns, $name', ({ options }) => {
+    const simulation = calm({ nodes: 40, ...options });
+    const rack = simulation.machines.slice(0, 12);
+    for (const machine of rack) machine.cutAll();
+    simulation.run(27 * SECOND_MS);
+    for (const machine of rack) machine.mendAll();
+    simulation.run(5 * MINUTE_MS);
+    expect(reasons(simulation)).toEqual([]);
   });
 });
 

@@ -1,4 +1,5 @@
-import { withReturns, type Snapshot, type StoredNode } from '../core/observer/snapshot.ts';
+import { withReturns, type Snapshot } from '../core/observer/snapshot.ts';
+import type { HeardNode } from '../core/observer/state.ts';
 import type { Registry } from '../../protocol/report.ts';
 
 /**
@@ -33,7 +34,7 @@ export class ObserverStore {
     const returned = this.#sql
       .exec<{ name: string; json: string }>('SELECT name, json FROM returned')
       .toArray();
-    const returns = new Map(returned.map(({ name, json }) => [name, JSON.parse(json) as StoredNode]));
+    const returns = new Map(returned.map(({ name, json }) => [name, JSON.parse(json) as HeardNode]));
     return withReturns({ ...snapshot, registry }, returns);
   }
 
@@ -47,7 +48,7 @@ export class ObserverStore {
     this.#sql.exec('DELETE FROM returned');
   }
 
-  saveReturn(name: string, node: StoredNode): void {
+  saveReturn(name: string, node: HeardNode): void {
     this.#sql.exec('INSERT OR REPLACE INTO returned (name, json) VALUES (?, ?)', name, JSON.stringify(node));
   }
 }

@@ -75,13 +75,17 @@ export class BeaconModel {
     this.start();
   }
 
-  /** The process starts, in the same boot. The first beat is jittered over one interval. */
-  start(): void {
-    const { queue, random } = this.#parts;
+  /**
+   * The process starts, in the same boot. The first beat is jittered over one interval.
+   *
+   * @param inMs when the first beat is due instead, from now
+   */
+  start(inMs = this.#parts.random.next() * this.intervalMs): void {
+    const { queue } = this.#parts;
     this.#life += 1;
     this.#isRunning = true;
     this.leaving = undefined;
-    this.#dueMs = queue.nowMs + random.next() * this.intervalMs;
+    this.#dueMs = queue.nowMs + inMs;
     this.#plan();
   }
 

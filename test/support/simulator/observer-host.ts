@@ -1,12 +1,7 @@
 import type { BeatAnswer, Registry, Report, ReportReply } from '../../../protocol/report.ts';
 import { reportOf } from '../../../worker/core/observer/report.ts';
-import {
-  restore,
-  withReturns,
-  type Snapshot,
-  type StoredNode,
-} from '../../../worker/core/observer/snapshot.ts';
-import type { ObserverIdentity, ObserverState } from '../../../worker/core/observer/state.ts';
+import { restore, withReturns, type Snapshot } from '../../../worker/core/observer/snapshot.ts';
+import type { HeardNode, ObserverIdentity, ObserverState } from '../../../worker/core/observer/state.ts';
 import { stepObserver, type ObserverEvent, type ObserverStep } from '../../../worker/core/observer/step.ts';
 import type { Policy } from '../../../worker/core/policy.ts';
 import type { Ear, Flight } from './edge.ts';
@@ -46,7 +41,7 @@ export class ObserverHost extends ObjectHost implements Ear {
   onHeard: ((flight: Flight, nowMs: number) => void) | undefined;
   readonly #parts: ObserverParts;
   #snapshot: Snapshot | undefined;
-  readonly #returns = new Map<string, StoredNode>();
+  readonly #returns = new Map<string, HeardNode>();
   #state!: ObserverState;
   #reporting = false;
   #reportAgain = false;

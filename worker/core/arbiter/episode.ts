@@ -20,7 +20,7 @@ const REASONS: Readonly<Partial<Record<Cause, string>>> = {
 const MAX_MESSAGE = 512;
 
 /** A live kubelet takes our Unknown back within 10.4 s of seeing it. */
-const FIRST_CHECK_MS = 12_000;
+export const FIRST_CHECK_MS = 12_000;
 const NEXT_CHECK_MS = 60_000;
 
 /** A node with three verdicts within this long is flapping: people are told, verdicts go on. */
@@ -69,10 +69,13 @@ export function suspect(
   return { ...toPhase(node, 'suspect', nowMs, cause), episode };
 }
 
-/** Beats, or the kubelet's word, are back: the episode ends. One without a verdict leaves no trace. */
+/** Beats, or the kubelet's word, are back: the episode ends. Of one without a verdict only the times are left. */
 export function returned(node: ArbiterNode, nowMs: number): ArbiterNode {
-  const { episode, watch: _w, veto: _v, kubeletDown: _k, ...rest } = toPhase(node, 'alive', nowMs);
-  if (episode?.verdictAtMs === undefined) return rest;
+  const { episode, watch: _w, veto: _v, kubeletDown: _k, ...alive } = toPhase(node, 'alive', nowMs);
+  const { lastAbsence: _a, ...rest } = alive;
+  if (episode === undefined) return rest;
+  if (episode.verdictAtMs === undefined)
+    return { ...rest, lastAbsence: { lastBeatAtMs: episode.lastBeatAtMs, returnedAtMs: nowMs } };
   const { followUp: _, ...ended } = episode;
   const returnsAtMs = [
     ...(node.returnsAtMs ?? []).filter((atMs) => nowMs - atMs < FLAPPING_WINDOW_MS),
@@ -88,6 +91,7 @@ export function watch(node: ArbiterNode, cause: Cause, read: FreshRead, nowMs: n
     movedAtMs: read.atMs,
     lookedAtMs: read.atMs,
     hasLease: read.lease.kind === 'ok',
+    isNew: true,
   };
   return { ...toPhase(node, 'watched', nowMs, cause), watch: second };
 }

@@ -1,6 +1,6 @@
 import type { NodeCopy } from '../cluster-port.ts';
 import { LATE_GRACE_MS } from '../policy.ts';
-import { CONTRADICTION_WINDOW_MS } from './episode.ts';
+import { CONTRADICTION_WINDOW_MS, FIRST_CHECK_MS } from './episode.ts';
 import { HOLD_POLL_MS, WAVE_QUIET_MS } from './hold.ts';
 import {
   doubtMs,
@@ -11,12 +11,13 @@ import {
   type Heard,
   type Share,
 } from './share.ts';
-import { kubeletEvidence, moved, RENEWAL_MS, signsOf, stillAtMs, WATCH_LOOK_MS } from './signs.ts';
+import { kubeletEvidence, moved, nextLookMs, RENEWAL_MS, signsOf, stillAtMs } from './signs.ts';
 import { FRESH_MS, type ArbiterNode, type ArbiterState, type FreshRead } from './state.ts';
 import type { Cause } from './view.ts';
 import {
   claimsOn,
   confirmSilence,
+  judgesAtMs,
   lastHeardMs,
   newestClaim,
   quorumListensSinceMs,
@@ -53,8 +54,14 @@ export type Judgement =
 /** A restart or upgrade of the beacon suppresses a verdict for at most this long. */
 const BEACON_LEAVE_MAX_MS = 120_000;
 
-/** Without kubelet evidence, the second node of a zone waits for what the first one's kubelet says. */
+/**
+ * Without kubelet evidence, the second node of a zone waits for what the first one's kubelet says: until that was looked
+ * at, `FIRST_CHECK_MS` after the write. So long where nobody looks, in observe mode or while the write is under way.
+ */
 const CANARY_MS = 15_000;
+
+/** A write that was refused or called invalid is not sent again before; whoever mends that is a person. */
+const REFUSED_RETRY_MS = 30_000;
 
 /** How soon a doubt that no report has resolved is looked at again. */
 const LOOK_AGAIN_MS = 10_000;
@@ -92,9 +99,11 @@ export function judge(
   all: readonly Heard[],
   nowMs: number,
 ): Judgement {
-  const suspicion = suspicionOf(state, claimsOn(state, node));
+  const known = claimsOn(state, node);
+  const suspicion = suspicionOf(state, known);
   const suspect = heardOf(all, node);
-  if (suspicion === undefined || suspect === undefined) return { kind: 'well' };
+  if (suspect === undefined) return { kind: 'well' };
+  if (suspicion === undefined) return judgeUnsettled(state, node, known, nowMs);
 
   const { pollBegunAtMs, polledAtMs } = state.memory;
   if (nowMs - polledAtMs > FRESH_MS) return { kind: 'need', what: 'poll', why: 'asking every observer' };
@@ -133,6 +142,29 @@ export function judge(
   const doubted = judgeDoubt(state, node, all, around, suspicion, nowMs);
   if (doubted !== undefined) return doubted;
   return judgeCluster(state, node, claims, around, suspicion, nowMs);
+}
+
+/**
+ * A suspect that is neither silent nor back. What a region answered a poll for another node, before this one's deadline,
+ * may have replaced what it reported after it, and it would not say so again for a minute: so it is asked, when those
+ * that were late can tell.
+ */
+function judgeUnsettled(
+  state: ArbiterState,
+  node: ArbiterNode,
+  claims: readonly Claim[],
+  nowMs: number,
+): Judgement {
+  const heard = claims.filter(({ kind }) => kind === 'heard').length;
+  if (node.phase !== 'suspect' || heard >= state.settings.quorum) return { kind: 'well' };
+  const { polledAtMs } = state.memory;
+  const tellAtMs = claims
+    .filter(({ kind }) => kind === 'late' || kind === 'listening')
+    .map((claim) => judgesAtMs(claim));
+  const dueMs = Math.max(polledAtMs + 100, Math.min(polledAtMs + LOOK_AGAIN_MS, ...tellAtMs));
+  return nowMs < dueMs
+    ? { kind: 'wait', untilMs: dueMs, why: 'asking again who hears it' }
+    : { kind: 'need', what: 'poll', why: 'asking every observer' };
 }
 
 /** Rules 1 and 9: is it silent, by those who can tell, and not only restarting its beacon? */
@@ -206,9 +238,14 @@ function judgeDoubt(
   }
   const ownDueMs = suspicion === 'kubelet-down' ? nowMs : suspect.heardAtMs + suspect.timeoutMs;
   const doubt = released ? 0 : doubtMs(share, suspect.timeoutMs);
-  const dueAtMs = Math.max(ownDueMs, settledAtMs) + doubt;
+  // Others of the wave are coming back: each gets the time for its next beat.
+  const quietAtMs =
+    doubt === 0 || share.returnedAtMs === undefined
+      ? Number.NEGATIVE_INFINITY
+      : share.returnedAtMs + longestIntervalMs(all) + LATE_GRACE_MS;
+  const dueAtMs = Math.max(Math.max(ownDueMs, settledAtMs) + doubt, quietAtMs);
   if (nowMs < dueAtMs) {
-    const percent = Math.round(share.share * 100);
+    const percent = Math.round(share.wave * 100);
     return {
       kind: 'wait',
       untilMs: dueAtMs,
@@ -239,10 +276,15 @@ function judgeCluster(
       why: `the API server cannot be asked: ${state.api.why ?? 'unknown'}`,
     };
   }
+  const refused = node.episode?.write;
+  if (refused?.outcome === 'failed' && nowMs < refused.atMs + REFUSED_RETRY_MS) {
+    const untilMs = refused.atMs + REFUSED_RETRY_MS;
+    return { kind: 'wait', untilMs, why: `the write was not taken: ${refused.error ?? 'unknown'}` };
+  }
   const read = state.memory.reads.get(node.name);
   if (read === undefined || nowMs - read.atMs > FRESH_MS) {
-    const nextLookMs = node.phase === 'watched' ? (node.watch?.lookedAtMs ?? 0) + WATCH_LOOK_MS : nowMs;
-    if (nowMs < nextLookMs) return { kind: 'wait', untilMs: nextLookMs, why: 'its kubelet shows life' };
+    const lookDueMs = node.phase === 'watched' && node.watch !== undefined ? nextLookMs(node.watch) : nowMs;
+    if (nowMs < lookDueMs) return { kind: 'wait', untilMs: lookDueMs, why: 'its kubelet shows life' };
     const baseline = node.kubeletDown?.lookedAtMs;
     if (suspicion === 'kubelet-down' && baseline !== undefined && nowMs < baseline + RENEWAL_MS) {
       return { kind: 'wait', untilMs: baseline + RENEWAL_MS, why: 'its kubelet may still renew its Lease' };
@@ -352,7 +394,7 @@ function watchedEvidence(node: ArbiterNode, read: FreshRead, nowMs: number): Evi
   const still = watch.lookedAtMs >= stillAtMs(watch) && read.atMs === watch.lookedAtMs;
   return still
     ? { kind: 'still', hasLease: watch.hasLease }
-    : { kind: 'wait', untilMs: Math.max(nowMs + 1_000, watch.lookedAtMs + WATCH_LOOK_MS) };
+    : { kind: 'wait', untilMs: Math.max(nowMs + 1_000, nextLookMs(watch)) };
 }
 
 /**
@@ -371,8 +413,14 @@ function canaryUntilMs(
     const writtenAtMs =
       other.intent?.atMs ?? (other.phase === 'down' ? other.episode?.write?.atMs : undefined);
     if (writtenAtMs === undefined) continue;
-    if (nowMs < writtenAtMs + CANARY_MS) {
-      untilMs = Math.max(untilMs ?? 0, writtenAtMs + CANARY_MS);
+    const followUp = other.phase === 'down' ? other.episode?.followUp : undefined;
+    const isLookedAt =
+      followUp === undefined
+        ? nowMs >= writtenAtMs + CANARY_MS
+        : followUp.checks > 0 && nowMs >= writtenAtMs + FIRST_CHECK_MS;
+    if (!isLookedAt) {
+      // The look itself is an event, so this only has to be late enough for it.
+      untilMs = Math.max(untilMs ?? 0, writtenAtMs + CANARY_MS, nowMs + 1_000);
     } else if ((other.episode?.lastBeatAtMs ?? 0) >= suspect.heardAtMs - suspect.timeoutMs) {
       return undefined;
     }

@@ -47,11 +47,31 @@ export interface Share {
   readonly lost: readonly string[];
   readonly of: number;
   readonly share: number;
+  /** The same, those counted in that were missing with the suspect and came back lately. For the doubt only. */
+  readonly wave: number;
+  /** When the last of those came back. */
+  readonly returnedAtMs?: number;
 }
 
 function isWritten(node: ArbiterNode, nowMs: number): boolean {
   const write = node.phase === 'down' ? node.episode?.write : undefined;
   return write !== undefined && write.outcome !== 'failed' && nowMs - write.atMs < WRITTEN_COUNTS_MS;
+}
+
+/** A node that was missing with a suspect and is back counts for so many timeouts; the longest doubt is 1.6. */
+const RETURNED_COUNTS_TIMEOUTS = 2;
+
+/**
+ * When a node that was missing together with the suspect returned, unwritten: then the suspect is likely to do the same.
+ * Not counted, the share would shrink with every return, and with it the wait of those whose return is next.
+ */
+function returnedAtMs({ node }: Heard, suspect: Heard, nowMs: number): number | undefined {
+  const { lastAbsence } = node;
+  if (lastAbsence === undefined) return undefined;
+  const firstMissedMs = suspect.heardAtMs + suspect.intervalMs;
+  const wasMissingToo = lastAbsence.lastBeatAtMs < firstMissedMs && lastAbsence.returnedAtMs >= firstMissedMs;
+  const isLately = nowMs - lastAbsence.returnedAtMs < RETURNED_COUNTS_TIMEOUTS * suspect.timeoutMs;
+  return wasMissingToo && isLately ? lastAbsence.returnedAtMs : undefined;
 }
 
 /**
@@ -64,6 +84,8 @@ export function shareAround(all: readonly Heard[], suspect: Heard, nowMs: number
   const firstMissedMs = suspect.heardAtMs + suspect.intervalMs;
   const small = all.length <= SMALL_CLUSTER;
   const lost: string[] = [];
+  let back = 0;
+  let lastBackAtMs: number | undefined;
   let of = 0;
   for (const other of all) {
     const written = other !== suspect && isWritten(other.node, nowMs);
@@ -71,19 +93,36 @@ export function shareAround(all: readonly Heard[], suspect: Heard, nowMs: number
     const wasBeating = other.heardAtMs >= suspect.heardAtMs - other.timeoutMs;
     if (!wasBeating && !written) continue;
     of += 1;
-    if (other === suspect || written || other.kubeletDown || other.heardAtMs < firstMissedMs) {
+    const isMissing = other === suspect || other.kubeletDown || other.heardAtMs < firstMissedMs;
+    if (written || isMissing) {
       lost.push(other.node.name);
+      continue;
     }
+    const backAtMs = returnedAtMs(other, suspect, nowMs);
+    if (backAtMs === undefined) continue;
+    back += 1;
+    lastBackAtMs = Math.max(lastBackAtMs ?? 0, backAtMs);
   }
-  return { lost, of, share: lost.length / of };
+  return {
+    lost,
+    of,
+    share: lost.length / of,
+    wave: (lost.length + back) / of,
+    ...(lastBackAtMs !== undefined && { returnedAtMs: lastBackAtMs }),
+  };
 }
+
+/** A share of up to this much, or of one node, costs no extra wait. */
+const DOUBT_FREE = 0.1;
+/** Extra wait for all of the cluster beyond that, in timeouts. */
+const DOUBT_TIMEOUTS = 4;
 
 /**
  * Extra wait for a suspect in a wave: none up to a tenth of the cluster (or one node), then proportionate, so that
  * half the cluster waits 1.6 timeouts more. A rack of 30 in 100 waits 0.8 timeouts.
  */
 export function doubtMs(share: Share, timeoutMs: number): number {
-  return timeoutMs * 4 * Math.max(0, share.share - Math.max(0.1, 1 / share.of));
+  return timeoutMs * DOUBT_TIMEOUTS * Math.max(0, share.wave - Math.max(DOUBT_FREE, 1 / share.of));
 }
 
 /** No suspect is judged before every node has had the time to miss a beat too. */

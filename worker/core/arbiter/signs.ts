@@ -10,8 +10,13 @@ import { fromRfc3339 } from '../rfc3339.ts';
 /** A kubelet renews its Lease every 10 to 10.4 s: 11 s without a move mean something. */
 export const RENEWAL_MS = 11_000;
 
-/** A watched node's signs are looked at this often, and this long without a move are silence. */
+/**
+ * ms between two looks at a watched node's signs; the first comes after `RENEWAL_MS`. A move is noticed up to one look
+ * late, so a kubelet's death is found within `WATCH_LOOK_MS + WATCH_STILL_MS` of its last renewal. Shorter finds it
+ * sooner, and costs the API server two reads a node each time (above `LIST_ABOVE` nodes one list for all).
+ */
 export const WATCH_LOOK_MS = 20_000;
+/** ms without a move that are silence: five renewals of a live kubelet missed. Shorter is sooner, and wrong more often. */
 export const WATCH_STILL_MS = 60_000;
 /** Without a Lease only `lastHeartbeatTime` is left, which a healthy kubelet moves every 5 to 7.5 min. */
 export const WATCH_STILL_WITHOUT_LEASE_MS = 960_000;
@@ -104,4 +109,15 @@ export function lookAtLease(watch: Watch, renewTimeMs: number | undefined, nowMs
 /** When a watched node that shows no further sign becomes silent. */
 export function stillAtMs(watch: Watch): number {
   return watch.movedAtMs + (watch.hasLease ? WATCH_STILL_MS : WATCH_STILL_WITHOUT_LEASE_MS);
+}
+
+/**
+ * When a watched node's signs are to be compared again, by our clock in ms. A first time as soon as a live kubelet must
+ * have renewed: what it did just before its death is then not taken for a later sign of life. And at the very moment
+ * from which it counts as silent, not up to one look after it.
+ */
+export function nextLookMs(watch: Watch): number {
+  const dueMs = watch.lookedAtMs + (watch.isNew === true ? RENEWAL_MS : WATCH_LOOK_MS);
+  const stillMs = stillAtMs(watch);
+  return watch.lookedAtMs < stillMs ? Math.min(dueMs, stillMs) : dueMs;
 }

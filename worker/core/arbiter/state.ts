@@ -30,6 +30,8 @@ export interface Watch {
   readonly lookedAtMs: number;
   /** Whether the node had a Lease to look at. Without one, only the slow heartbeat time is left. */
   readonly hasLease: boolean;
+  /** Not compared yet: the first look comes sooner. */
+  readonly isNew?: true;
 }
 
 /** A PATCH that is about to be sent, or was and whose answer is not known. Stored before it is sent. */
@@ -86,6 +88,8 @@ export interface ArbiterNode {
   readonly cause?: Cause;
   readonly episode?: Episode;
   readonly lastEpisode?: Episode;
+  /** The last absence, when it ended without a verdict: the network is coming back to others too. See `share.ts`. */
+  readonly lastAbsence?: { readonly lastBeatAtMs: number; readonly returnedAtMs: number };
   /** When it came back from its verdicts of the last hour. */
   readonly returnsAtMs?: readonly number[];
   readonly watch?: Watch;

@@ -111,6 +111,8 @@ function nodeStatus(state: ArbiterState, node: ArbiterNode, nowMs: number): Node
       kubelet: newest.reported.kubelet,
       api: newest.reported.api,
       ...(newest.reported.beacon !== undefined && { beacon: newest.reported.beacon }),
+      ...(newest.reported.checks !== undefined && { checks: newest.reported.checks }),
+      ...(newest.reported.features !== undefined && { features: newest.reported.features }),
     }),
     ...(episode !== undefined && { episode: shown(episode) }),
   };
@@ -200,6 +202,9 @@ function nodeAlerts(state: ArbiterState, node: NodeStatus, nowMs: number): reado
   const tell = (code: string, message: string): void => {
     alerts.push({ code, sinceMs: node.sinceMs, message, node: node.name });
   };
+  const write = node.phase === 'suspect' ? known.episode?.write : undefined;
+  if (write?.outcome === 'failed')
+    tell('write-refused', write.error ?? 'the API server did not take the write');
   const returns = (known.returnsAtMs ?? []).filter((atMs) => nowMs - atMs < FLAPPING_WINDOW_MS);
   if (returns.length >= FLAPPING_RETURNS)
     tell('flapping', `came back ${returns.length} times within an hour`);

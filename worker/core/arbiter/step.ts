@@ -36,7 +36,7 @@ import {
 import { judge, suspicionOf } from './judge.ts';
 import { LIST_ABOVE, leasesDueMs, takeLeases } from './leases.ts';
 import { heardNodes, type Heard } from './share.ts';
-import { look, moved, signsOf, WATCH_LOOK_MS } from './signs.ts';
+import { look, moved, nextLookMs, RENEWAL_MS, signsOf } from './signs.ts';
 import type { ApiState, ArbiterNode, ArbiterState, FreshRead } from './state.ts';
 import { claimsOn, deafRegions, lastHeardMs, newestClaim } from './witness.ts';
 
@@ -248,6 +248,11 @@ function onRead(state: ArbiterState, name: string, read: FreshRead, nowMs: numbe
   });
 }
 
+function withKubeletDown(node: ArbiterNode, kubeletDown: ArbiterNode['kubeletDown']): ArbiterNode {
+  const { kubeletDown: _, ...without } = node;
+  return kubeletDown === undefined ? without : { ...without, kubeletDown };
+}
+
 /** One pass over all nodes after an event: phases first, then verdicts, then what is due by the clock. */
 class Turn {
   readonly effects: ArbiterEffect[] = [];
@@ -266,7 +271,10 @@ class Turn {
 
   run(): void {
     const state = this.#state;
-    for (const node of state.nodes.values()) state.nodes.set(node.name, this.#move(node));
+    for (const node of state.nodes.values()) {
+      const next = this.#move(node);
+      if (next !== node) state.nodes.set(node.name, next);
+    }
     this.#all = heardNodes(state);
     tendHold(state, this.#all, this.#nowMs);
     this.#watched = [...state.nodes.values()].filter((node) => node.phase === 'watched').length;
@@ -303,15 +311,13 @@ class Turn {
 
     const suspicion = suspicionOf(this.#state, claims);
     const kubeletDown = suspicion === 'kubelet-down' ? (node.kubeletDown ?? { sinceMs: nowMs }) : undefined;
-    const { kubeletDown: _, ...without } = node;
-    const base: ArbiterNode = kubeletDown === undefined ? without : { ...without, kubeletDown };
     // Nothing changed: the same object, so that nothing is stored.
-    const same = kubeletDown === node.kubeletDown ? node : base;
+    const same = kubeletDown === node.kubeletDown ? node : withKubeletDown(node, kubeletDown);
 
     if (suspicion === undefined) {
-      const isBack =
-        claims.filter((claim) => claim.kind === 'heard' || claim.kind === 'late').length >=
-        this.#state.settings.quorum;
+      const { quorum } = this.#state.settings;
+      const heard = claims.filter((claim) => claim.kind === 'heard').length;
+      const late = claims.filter((claim) => claim.kind === 'late').length;
       const leaving = newest.reported.leaving;
       switch (node.phase) {
         case 'alive':
@@ -324,9 +330,11 @@ class Turn {
         case 'paused':
           return toPhase(same, 'alive', nowMs);
         case 'suspect':
+          // Late is no beat: it may be an answer older than the report it has replaced; see `judgeUnsettled`.
+          return heard >= quorum ? returned(same, nowMs) : same;
         case 'watched':
         case 'down':
-          return isBack ? returned(same, nowMs) : same;
+          return heard + late >= quorum ? returned(same, nowMs) : same;
       }
     }
     const hasEpisode = node.phase === 'suspect' || node.phase === 'watched' || node.phase === 'down';
@@ -351,7 +359,7 @@ class Turn {
       node.watch !== undefined &&
       !(node.watch.hasLease && this.#watched > LIST_ABOVE)
     ) {
-      this.#lookAt(node, node.watch.lookedAtMs + WATCH_LOOK_MS);
+      this.#lookAt(node, nextLookMs(node.watch));
     }
     const judgement = judge(this.#state, node, this.#all, this.#nowMs);
     if ('why' in judgement) memory.whys.set(node.name, judgement.why);
@@ -382,7 +390,7 @@ class Turn {
         return;
       case 'watch':
         state.nodes.set(node.name, watch(node, judgement.cause, judgement.read, nowMs));
-        this.#wakeAt(nowMs + WATCH_LOOK_MS);
+        this.#wakeAt(nowMs + RENEWAL_MS);
         return;
       case 'gone':
         // `onRead` has already taken in what the read showed.

@@ -1,4 +1,4 @@
-import type { ApiPathSign, KubeletSign } from '../../../protocol/beat.ts';
+import type { ApiPathSign, CheckResult, KubeletSign } from '../../../protocol/beat.ts';
 import type { NodeSight } from '../../../protocol/report.ts';
 
 /*
@@ -84,6 +84,10 @@ export interface NodeStatus {
   readonly kubelet?: KubeletSign;
   readonly api?: ApiPathSign;
   readonly beacon?: string;
+  /** What the operator's own checks of the node came to, by its newest beat. */
+  readonly checks?: readonly CheckResult[];
+  /** What its beacon says it can do. */
+  readonly features?: readonly string[];
   /** The running episode, or else the last one. */
   readonly episode?: EpisodeStatus;
 }

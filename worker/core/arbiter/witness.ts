@@ -222,7 +222,8 @@ export function confirmSilence(
   };
 }
 
-function judgesAtMs(claim: Claim): number {
+/** When a region that is late, or listens again, can say silent. */
+export function judgesAtMs(claim: Claim): number {
   const { reported } = claim;
   if (reported === undefined) return Number.POSITIVE_INFINITY;
   return reported.judgesInMs === undefined

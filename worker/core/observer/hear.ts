@@ -93,9 +93,10 @@ export function hear(state: ObserverState, beat: Beat, jws: string, digest: stri
     kubelet: beat.kubelet,
     api: beat.api,
     beacon: beat.beacon,
+    ...(beat.checks !== undefined && { checks: beat.checks }),
+    ...(beat.features !== undefined && { features: beat.features }),
     sight: 'heard',
     creditMs: 0,
-    proof: jws,
   };
   // Copied once more only for what is seldom there: this is the path of every beat.
   const duplicateAtMs = admission.duplicate ? nowMs : node?.duplicateAtMs;
@@ -111,6 +112,7 @@ export function hear(state: ObserverState, beat: Beat, jws: string, digest: stri
   // Deleted first: the map stays in the order of heardAtMs.
   state.nodes.delete(beat.node);
   state.nodes.set(beat.node, next);
+  state.proofs.set(beat.node, jws);
   const hasJoined = node === undefined;
   // A return is stored before it is acked: a stored missed beat must mean "not heard", or a restart would count it on.
   const hasReturned = node !== undefined && nowMs >= deadlinesOf(state, node).vouchedLateAtMs;
@@ -129,11 +131,20 @@ function reportWhen(before: HeardNode | undefined, after: HeardNode): When {
   return before.sight === 'heard' ? 'in-turn' : 'soon';
 }
 
+function checksDiffer(before: HeardNode['checks'], after: HeardNode['checks']): boolean {
+  if (before === undefined || after === undefined) return before !== after;
+  return (
+    before.length !== after.length ||
+    after.some(({ name, state }, at) => name !== before[at]?.name || state !== before[at].state)
+  );
+}
+
 function signsDiffer(before: HeardNode, after: HeardNode): boolean {
   return (
     before.kubelet.state !== after.kubelet.state ||
     before.api.state !== after.api.state ||
     before.leaving?.what !== after.leaving?.what ||
+    checksDiffer(before.checks, after.checks) ||
     before.streams[0]?.boot !== after.streams[0]?.boot ||
     (before.duplicateAtMs === undefined) !== (after.duplicateAtMs === undefined)
   );

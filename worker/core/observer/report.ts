@@ -36,6 +36,7 @@ function reportedNode(
   const sight = sightOf(state, node, nowMs);
   const deadlines = deadlinesOf(state, node);
   const { boot, highestSeq, sentAtMs } = node.streams[0] ?? { boot: '', highestSeq: 0, sentAtMs: 0 };
+  const proof = withProof ? state.proofs.get(name) : undefined;
   const heardAgoMs = nowMs - node.heardAtMs;
   const listenedForMs = nowMs - (deadlines.silentAtMs - deadlines.timeoutMs);
   return {
@@ -61,6 +62,8 @@ function reportedNode(
       }),
     ...(node.duplicateAtMs !== undefined && nowMs - node.duplicateAtMs < MENTION_MS && { duplicate: true }),
     beacon: node.beacon,
-    ...(withProof && node.proof !== undefined && { proof: node.proof }),
+    ...(node.checks !== undefined && { checks: node.checks }),
+    ...(node.features !== undefined && { features: node.features }),
+    ...(proof !== undefined && { proof }),
   };
 }

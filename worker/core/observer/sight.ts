@@ -48,6 +48,7 @@ export function sightAt(at: Deadlines, nowMs: number): NodeSight {
 export function nextChangeMs(at: Deadlines, nowMs: number): number {
   // Every beat asks this. The usual answer first: lateness is the earliest of the four.
   if (at.lateAtMs > nowMs) return at.lateAtMs;
+  if (at.silentAtMs <= nowMs) return Number.POSITIVE_INFINITY;
   const moments = [at.vouchedLateAtMs, at.dueSilentAtMs, at.silentAtMs];
   return Math.min(...moments.filter((moment) => moment > nowMs), Number.POSITIVE_INFINITY);
 }

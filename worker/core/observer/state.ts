@@ -1,4 +1,10 @@
-import type { ApiPathSign, KubeletSign, LeavingSign, RefusalCode } from '../../../protocol/beat.ts';
+import type {
+  ApiPathSign,
+  CheckResult,
+  KubeletSign,
+  LeavingSign,
+  RefusalCode,
+} from '../../../protocol/beat.ts';
 import type { NodeSight, RegisteredNode, Registry } from '../../../protocol/report.ts';
 import type { Policy } from '../policy.ts';
 
@@ -40,12 +46,19 @@ export interface HeardNode {
   readonly refused?: { readonly code: RefusalCode; readonly atMs: number };
   readonly duplicateAtMs?: number;
   readonly beacon: string;
+  readonly checks?: readonly CheckResult[];
+  readonly features?: readonly string[];
   /** As last worked out; a change of it is worth telling. */
   readonly sight: NodeSight;
   /** Silence that was really listened to before an outage of this observer; see `listening.ts`. */
   readonly creditMs: number;
-  /** The newest beat as it came. In memory only: without it this observer cannot veto, only abstain. */
-  readonly proof?: string;
+}
+
+/** What a node's open socket keeps of it, outside this observer's memory: it survives sleep, and costs no row. */
+export interface KeptNode {
+  readonly node: HeardNode;
+  /** Its newest beat as it came. */
+  readonly jws: string;
 }
 
 export interface ObserverState {
@@ -56,6 +69,10 @@ export interface ObserverState {
   registered: Map<string, RegisteredNode>;
   /** In the order of `heardAtMs`, oldest first, so that the next deadline is found without a scan. */
   readonly nodes: Map<string, HeardNode>;
+  /** Each node's newest beat as it came. In memory only: stored, it would triple the row; without it an observer cannot veto, only abstain. */
+  readonly proofs: Map<string, string>;
+  /** Nodes whose newest beat is kept by their socket, too. */
+  readonly kept: Set<string>;
   /** Since when no beat can have been missed through this observer's own fault. */
   listeningSinceMs: number;
   /** Start of this life of the object's memory, and of the one before. */
@@ -69,7 +86,8 @@ export interface ObserverState {
   lastEventAtMs: number;
   /** When this observer wants to look at the clock again. Long past it, it was not running. */
   wakeAtMs: number;
-  snapshot: { readonly atMs: number; readonly complete: boolean };
+  /** `complete`: as stored, together with what the sockets of `keptNodes` keep. */
+  snapshot: { readonly atMs: number; readonly complete: boolean; readonly keptNodes: ReadonlySet<string> };
   /** Something has changed that the snapshot does not show, and soon should. */
   unstored: boolean;
   reportDueAtMs: number;
@@ -114,13 +132,15 @@ export function newObserver(identity: ObserverIdentity, policy: Policy, nowMs: n
     registry: emptyRegistry(),
     registered: new Map(),
     nodes: new Map(),
+    proofs: new Map(),
+    kept: new Set(),
     listeningSinceMs: nowMs,
     startedAtMs: nowMs,
     strangers: new Set(),
     counts: { sinceMs: nowMs, beats: 0, refused: 0 },
     lastEventAtMs: nowMs,
     wakeAtMs: Number.POSITIVE_INFINITY,
-    snapshot: { atMs: nowMs, complete: false },
+    snapshot: { atMs: nowMs, complete: false, keptNodes: new Set() },
     unstored: false,
     reportDueAtMs: nowMs,
   };

@@ -6,7 +6,7 @@ import { hear, NO_CHANGE, refuse, type Change } from './hear.ts';
 import { followClock } from './clock.ts';
 import { listenAnew } from './listening.ts';
 import { deadlinesOf, nextChangeMs, sightAt } from './sight.ts';
-import { storedNode, takeSnapshot, type Snapshot, type StoredNode } from './snapshot.ts';
+import { takeSnapshot, type Snapshot } from './snapshot.ts';
 import {
   byName,
   MAX_STRANGERS,
@@ -16,6 +16,7 @@ import {
   SLEEP_AFTER_MS,
   SNAPSHOT_EVERY_MS,
   SOON_MS,
+  type HeardNode,
   type ObserverState,
 } from './state.ts';
 
@@ -25,6 +26,10 @@ export type ObserverEvent =
   | { readonly kind: 'beat'; readonly beat: Beat; readonly jws: string; readonly digest: string }
   /** A beat signed with a key that was valid until lately. */
   | { readonly kind: 'old-key'; readonly beat: Beat }
+  /** A node that was heard has a socket that keeps its newest beat. */
+  | { readonly kind: 'socket-opened'; readonly name: string }
+  /** It has none any more. Says nothing about the node: only missing beats do. */
+  | { readonly kind: 'socket-closed'; readonly name: string }
   /** A beat signed with a key, or naming a node, that the registry does not have. */
   | { readonly kind: 'stranger'; readonly name: string }
   | { readonly kind: 'registry'; readonly registry: Registry }
@@ -36,7 +41,7 @@ export type ObserverEvent =
 export type ObserverEffect =
   | { readonly kind: 'store'; readonly snapshot: Snapshot }
   /** One node that is back, in a row of its own beside the snapshot: a thousand returns must not store a thousand wholes. */
-  | { readonly kind: 'store-return'; readonly name: string; readonly node: StoredNode }
+  | { readonly kind: 'store-return'; readonly name: string; readonly node: HeardNode }
   | { readonly kind: 'report' };
 
 export interface ObserverStep extends Step<ObserverState, ObserverEffect> {
@@ -64,18 +69,19 @@ export function stepObserver(state: ObserverState, event: ObserverEvent, nowMs: 
   // Nothing is due for so long that the object may sleep: what is in memory only would be lost.
   const quietUntilMs = Math.min(seen.wakeAtMs, state.reportDueAtMs, seen.nextBeatDueAtMs);
   const maySleep = !seen.someLate && quietUntilMs - nowMs > SLEEP_AFTER_MS;
-  const completes = maySleep && (change.heard || !state.snapshot.complete);
+  const heard = change.heard && !isKept(state, event);
+  const completes = maySleep && (heard || !state.snapshot.complete || keptDiffers(state));
   // A snapshot that promised "nothing was heard after me" must be taken back before that stops being true.
-  const breaksPromise = change.heard && state.snapshot.complete;
+  const breaksPromise = heard && state.snapshot.complete;
   state.unstored ||= seen.changed || change.store === 'soon';
   const overdue = nowMs >= snapshotDueMs(state, seen.someLate);
   if (change.store === 'now' || completes || breaksPromise || overdue) {
-    state.snapshot = { atMs: nowMs, complete: maySleep };
+    state.snapshot = { atMs: nowMs, complete: maySleep, keptNodes: new Set(maySleep ? state.kept : []) };
     state.unstored = false;
     effects.push({ kind: 'store', snapshot: takeSnapshot(state, nowMs, maySleep) });
   } else if (change.returned !== undefined) {
     const [name, node] = change.returned;
-    effects.push({ kind: 'store-return', name, node: storedNode(node) });
+    effects.push({ kind: 'store-return', name, node });
   }
   const snapshotWakeAtMs =
     seen.someLate || state.unstored ? snapshotDueMs(state, seen.someLate) : Number.POSITIVE_INFINITY;
@@ -86,6 +92,15 @@ export function stepObserver(state: ObserverState, event: ObserverEvent, nowMs: 
     wakeAtMs: state.wakeAtMs,
     ...(change.answer !== undefined && { answer: change.answer }),
   };
+}
+
+/** Whether the promise of the stored snapshot counts this beat in: what a socket keeps needs no row. */
+function isKept({ kept, snapshot }: ObserverState, event: ObserverEvent): boolean {
+  return event.kind === 'beat' && kept.has(event.beat.node) && snapshot.keptNodes.has(event.beat.node);
+}
+
+function keptDiffers({ kept, snapshot }: ObserverState): boolean {
+  return kept.size !== snapshot.keptNodes.size || [...kept].some((name) => !snapshot.keptNodes.has(name));
 }
 
 function snapshotDueMs({ snapshot, unstored }: ObserverState, someLate: boolean): number {
@@ -103,6 +118,12 @@ function apply(state: ObserverState, event: ObserverEvent, nowMs: number): Chang
       state.strangers.add(event.name);
       return { ...NO_CHANGE, report: 'now' };
     }
+    case 'socket-opened':
+      if (state.nodes.has(event.name)) state.kept.add(event.name);
+      return NO_CHANGE;
+    case 'socket-closed':
+      state.kept.delete(event.name);
+      return NO_CHANGE;
     case 'registry':
       return enrol(state, event.registry);
     case 'reported':
@@ -122,7 +143,10 @@ function enrol(state: ObserverState, registry: Registry): Change {
   state.registry = registry;
   state.registered = byName(registry);
   for (const [name, node] of state.nodes) {
-    if (state.registered.get(name)?.uid !== node.uid) state.nodes.delete(name);
+    if (state.registered.get(name)?.uid === node.uid) continue;
+    state.nodes.delete(name);
+    state.proofs.delete(name);
+    state.kept.delete(name);
   }
   return { ...NO_CHANGE, store: 'now' };
 }

@@ -47,11 +47,14 @@ export function admit(streams: readonly Stream[], beat: Beat, digest: string, no
     sentAtMs: beat.sentAtMs,
     advancedAtMs: nowMs,
   };
-  const others =
-    streams.length === 1 && known !== undefined ? [] : streams.filter((stream) => stream !== known);
+  // Nearly every beat is the newest boot's: it takes the place it has.
+  if (known !== undefined && known === streams[0]) {
+    return { kind: 'advanced', streams: streams.with(0, moved), duplicate: false };
+  }
+  const others = streams.filter((stream) => stream !== known);
   return {
     kind: 'advanced',
-    streams: others.length === 0 ? [moved] : [moved, ...others].slice(0, MAX_STREAMS),
-    duplicate: known !== undefined && known !== streams[0],
+    streams: [moved, ...others].slice(0, MAX_STREAMS),
+    duplicate: known !== undefined,
   };
 }
