@@ -20,10 +20,22 @@ const PRESETS = {
 const MODES = ['observe', 'external', 'compat'] as const;
 export type Mode = (typeof MODES)[number];
 
+function hasNoCredentials(url: string): boolean {
+  const { username, password } = new URL(url);
+  return username === '' && password === '';
+}
+
 const ClusterVars = z
   .strictObject({
     /** Base URL of the API server. Without it the cluster is only observed, by the keys listed under `keys`. */
-    apiUrl: z.url({ protocol: /^https?$/ }).optional(),
+    apiUrl: z
+      .url({ protocol: /^https?$/, abort: true })
+      // Variables, status and errors show this one, and fetch refuses it at every call.
+      .refine(
+        hasNoCredentials,
+        'a URL without credentials: the token is a secret of its own, KUBE_TOKEN_<CLUSTER>',
+      )
+      .optional(),
     /** Name of a service binding (Workers VPC) that leads to the API server; `apiUrl` then gives Host and SNI. */
     apiBinding: z.string().optional(),
     mode: z.enum(MODES).default('observe'),
@@ -58,6 +70,10 @@ const ClusterVars = z
   .refine((vars) => vars.apiUrl !== undefined || vars.mode === 'observe', {
     path: ['mode'],
     message: '`external` and `compat` need an `apiUrl` to write to',
+  })
+  .refine((vars) => vars.apiUrl !== undefined || vars.apiBinding === undefined, {
+    path: ['apiUrl'],
+    message: 'needed beside `apiBinding`: it gives Host and SNI, such as https://kubernetes.default.svc',
   });
 
 const Vars = z.object({
@@ -67,12 +83,20 @@ const Vars = z.object({
   READ_TOKEN: z.string().min(16, 'at least 16 characters').optional(),
 });
 
+/** What Cloudflare Access calls a service token: it lets a request through to whatever stands behind. */
+export interface AccessToken {
+  readonly clientId: string;
+  readonly clientSecret: string;
+}
+
 export interface ClusterConfig {
   readonly name: string;
   readonly apiUrl?: string;
   readonly apiBinding?: string;
   /** Bearer token for the cluster's API. A secret: never logged, never shown. */
   readonly apiToken?: string;
+  /** Service token for Cloudflare Access in front of the API. A secret like `apiToken`. */
+  readonly apiAccess?: AccessToken;
   readonly mode: Mode;
   readonly regions: readonly LocationHint[];
   readonly shards: number;
@@ -95,7 +119,19 @@ export type ConfigResult =
 
 /** The name of the secret that holds a cluster's credential: `KUBE_TOKEN_` and its name, `PROD_EU` for `prod-eu`. */
 export function tokenSecretOf(cluster: string): string {
-  return `KUBE_TOKEN_${cluster.toUpperCase().replaceAll('-', '_')}`;
+  return `KUBE_TOKEN_${suffixOf(cluster)}`;
+}
+
+/** The names of the secrets with a cluster's Access service token: `ACCESS_CLIENT_ID_PROD_EU` for `prod-eu`. */
+export function accessSecretsOf(cluster: string): { readonly id: string; readonly secret: string } {
+  return {
+    id: `ACCESS_CLIENT_ID_${suffixOf(cluster)}`,
+    secret: `ACCESS_CLIENT_SECRET_${suffixOf(cluster)}`,
+  };
+}
+
+function suffixOf(cluster: string): string {
+  return cluster.toUpperCase().replaceAll('-', '_');
 }
 
 /** How many of `regions` must agree: more than half of the configured ones, however many answer. */
@@ -136,19 +172,22 @@ export function parseConfig(env: Readonly<Record<string, unknown>>): ConfigResul
     if (cluster.readers === 'token' && vars.READ_TOKEN === undefined && vars.ADMIN_TOKEN === undefined) {
       return { ok: false, field: 'READ_TOKEN', expected: `a secret, or readers = "open" in ${field}` };
     }
-    if (cluster.apiBinding !== undefined && env[cluster.apiBinding] === undefined) {
+    if (cluster.apiBinding !== undefined && !isFetcher(env[cluster.apiBinding])) {
       return {
         ok: false,
         field: `${field}.apiBinding`,
-        expected: `a service binding named ${cluster.apiBinding}`,
+        expected: `a service binding (Workers VPC) named ${cluster.apiBinding}`,
       };
     }
+    const access = parseAccess(name, env);
+    if (access !== undefined && 'field' in access) return { ok: false, ...access };
     const preset = PRESETS[cluster.preset];
     clusters.set(name, {
       name,
       ...(cluster.apiUrl !== undefined && { apiUrl: cluster.apiUrl }),
       ...(cluster.apiBinding !== undefined && { apiBinding: cluster.apiBinding }),
       ...(apiToken !== undefined && { apiToken }),
+      ...(access !== undefined && { apiAccess: access }),
       mode: cluster.mode,
       regions: cluster.regions,
       shards: cluster.shards,
@@ -172,4 +211,31 @@ export function parseConfig(env: Readonly<Record<string, unknown>>): ConfigResul
       ...(vars.READ_TOKEN !== undefined && { readToken: vars.READ_TOKEN }),
     },
   };
+}
+
+/** Only services can be asked by `fetch`: a variable or a namespace of objects under that name is a mistake. */
+function isFetcher(binding: unknown): boolean {
+  return typeof (binding as { readonly fetch?: unknown } | null | undefined)?.fetch === 'function';
+}
+
+/** Both halves or none: with one of them Access answers with a login page. */
+function parseAccess(
+  cluster: string,
+  env: Readonly<Record<string, unknown>>,
+): AccessToken | { readonly field: string; readonly expected: string } | undefined {
+  const names = accessSecretsOf(cluster);
+  const clientId = env[names.id];
+  const clientSecret = env[names.secret];
+  if (clientId === undefined && clientSecret === undefined) return undefined;
+  // A header's value: what fetch would refuse later, at every call.
+  for (const [field, other, value] of [
+    [names.id, names.secret, clientId],
+    [names.secret, names.id, clientSecret],
+  ] as const) {
+    if (typeof value !== 'string' || !/^[\x21-\x7e]+$/.test(value)) {
+      return { field, expected: `a secret without spaces, as ${other} is one: they go together` };
+    }
+  }
+  // SAFETY: both have just been seen to be texts.
+  return { clientId: clientId as string, clientSecret: clientSecret as string };
 }

@@ -224,7 +224,7 @@ const REFUSALS: readonly RefusalCase[] = [
     headers: HTML,
     failure: {
       kind: 'unreachable',
-      why: 'TLS: the certificate is not valid for this name, or not from a public authority (526, text/html)',
+      why: 'TLS: the certificate is not valid for this name, or not from a public authority, or has expired (526, text/html)',
     },
   },
   {
@@ -313,12 +313,12 @@ const LOSSES: readonly LossCase[] = [
   {
     name: 'a private authority is TLS',
     error: fetchFailed('DEPTH_ZERO_SELF_SIGNED_CERT', 'self-signed certificate'),
-    why: 'TLS: fetch failed: self-signed certificate (DEPTH_ZERO_SELF_SIGNED_CERT)',
+    why: 'TLS: unknown authority: fetch failed: self-signed certificate (DEPTH_ZERO_SELF_SIGNED_CERT)',
   },
   {
     name: 'a certificate for another name is TLS, though it speaks of hosts',
     error: fetchFailed('ERR_TLS_CERT_ALTNAME_INVALID', "Host: x. is not in the cert's altnames: DNS:y"),
-    why: "TLS: fetch failed: Host: x. is not in the cert's altnames: DNS:y (ERR_TLS_CERT_ALTNAME_INVALID)",
+    why: "TLS: wrong name: fetch failed: Host: x. is not in the cert's altnames: DNS:y (ERR_TLS_CERT_ALTNAME_INVALID)",
   },
   {
     name: 'a closed port is a refused connection',
@@ -341,9 +341,24 @@ const LOSSES: readonly LossCase[] = [
     why: 'connection refused or lost: Network connection lost.',
   },
   {
-    name: 'workerd hides DNS and TLS errors alike',
+    name: 'workerd hides DNS and TLS errors alike, so no cause is made up',
     error: new Error('internal error; reference = vsk0pk0vgfq5g47tmf6e0bud'),
-    why: 'DNS or TLS: internal error; reference = vsk0pk0vgfq5g47tmf6e0bud',
+    why: 'the platform does not say why (an unknown name, a certificate that is not trusted, or a fault of its own): internal error; reference = vsk0pk0vgfq5g47tmf6e0bud',
+  },
+  {
+    name: 'a Workers VPC binding names a certificate that it does not trust',
+    error: new Error('ProxyError: tls_certificate_error'),
+    why: 'TLS: ProxyError: tls_certificate_error',
+  },
+  {
+    name: 'and a name that does not resolve behind the tunnel',
+    error: new Error('ProxyError: dns_error'),
+    why: 'DNS: ProxyError: dns_error',
+  },
+  {
+    name: 'and a tunnel without connectors',
+    error: new Error('ProxyError: destination_unavailable'),
+    why: 'no route: ProxyError: destination_unavailable',
   },
   {
     name: 'anything else is told as it is',

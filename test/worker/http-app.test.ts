@@ -142,9 +142,11 @@ describe('the rest', () => {
       '/v1/beats',
       '/v1/clusters',
       '/v1/clusters/{cluster}',
+      '/v1/clusters/{cluster}/doctor',
       '/v1/clusters/{cluster}/holds/{hold}/release',
       '/v1/clusters/{cluster}/nodes',
       '/v1/clusters/{cluster}/nodes/{node}',
+      '/v1/sockets/{observer}',
     ]);
     const responses = Object.values(document.paths['/v1/beats']?.['post']?.responses ?? {});
     const documented = responses.map(({ description }) => description).join('\n');

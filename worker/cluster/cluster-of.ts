@@ -9,16 +9,33 @@ export function clusterOf(config: ClusterConfig, env: Readonly<Record<string, un
   return createKubernetesCluster({
     apiUrl: config.apiUrl,
     ...(config.apiToken !== undefined && { token: config.apiToken }),
+    secrets: secretsOf(config),
     fetch: fetchOf(config, env),
     nodeSelector: config.nodeSelector,
   });
 }
 
-function fetchOf(config: ClusterConfig, env: Readonly<Record<string, unknown>>): typeof fetch {
-  if (config.apiBinding === undefined) return (input, init) => fetch(input, init);
-  // SAFETY: `parseConfig` has checked that the binding exists; only service bindings carry such a name.
-  const binding = env[config.apiBinding] as Fetcher;
-  return (input, init) => binding.fetch(input, init);
+/** The way to a cluster's API: a service binding, or the internet, through Cloudflare Access if it stands there. */
+export function fetchOf(config: ClusterConfig, env: Readonly<Record<string, unknown>>): typeof fetch {
+  if (config.apiBinding !== undefined) {
+    // SAFETY: `parseConfig` has checked that this is something with a `fetch`.
+    const binding = env[config.apiBinding] as { readonly fetch: typeof fetch };
+    // Access does not stand in this way, so its secret stays here.
+    return (input, init) => binding.fetch(input, init);
+  }
+  const { apiAccess } = config;
+  if (apiAccess === undefined) return (input, init) => fetch(input, init);
+  return (input, init) => {
+    const headers = new Headers(init?.headers);
+    headers.set('cf-access-client-id', apiAccess.clientId);
+    headers.set('cf-access-client-secret', apiAccess.clientSecret);
+    return fetch(input, { ...init, headers });
+  };
+}
+
+/** What must not show, wherever it turns up. */
+export function secretsOf({ apiToken, apiAccess }: ClusterConfig): readonly string[] {
+  return [apiToken, apiAccess?.clientSecret].filter((secret) => secret !== undefined);
 }
 
 /** A cluster that farpulse cannot reach: its inventory is the configuration, everything else is out of reach. */

@@ -110,7 +110,7 @@ function sortAnswer(answer: RefusingAnswer): ClusterFailure {
     const known = EDGE_STATUS[status];
     return {
       kind: 'unreachable',
-      why: known === undefined ? notTheApi(answer) : `${known} (${hint(answer)})`,
+      why: known === undefined ? notTheApi(answer) : `${known.why} (${hint(answer)})`,
     };
   }
   // etcd without a leader, a webhook that fails: the server's trouble, not a fault of the request.
@@ -142,19 +142,35 @@ function sortAnswer(answer: RefusingAnswer): ClusterFailure {
  * What Cloudflare answers for an origin it cannot talk to
  * (https://developers.cloudflare.com/support/troubleshooting/http-status-codes/cloudflare-5xx-errors/).
  */
-const EDGE_STATUS: Readonly<Record<number, string>> = {
-  409: 'DNS: the edge cannot resolve the name',
-  502: 'bad gateway: whatever stands before the API server cannot reach it',
-  503: 'whatever stands before the API server has no server to ask',
-  504: 'gateway timeout: the API server did not answer whatever stands before it',
-  520: 'the API server answered the edge with something it does not understand',
-  521: 'connection refused',
-  522: 'connection timed out',
-  523: 'no route to the API server',
-  524: 'timed out: connected, but no answer in time',
-  525: 'TLS: the handshake failed',
-  526: 'TLS: the certificate is not valid for this name, or not from a public authority',
-  530: 'the edge cannot reach the API server: an unknown name (error 1016) or a tunnel without connectors (error 1033)',
+const EDGE_STATUS: Readonly<Record<number, { readonly layer: Layer; readonly why: string }>> = {
+  409: { layer: 'name', why: 'DNS: the edge cannot resolve the name' },
+  502: {
+    layer: 'connection',
+    why: 'bad gateway: whatever stands before the API server cannot reach it',
+  },
+  503: { layer: 'connection', why: 'whatever stands before the API server has no server to ask' },
+  504: {
+    layer: 'connection',
+    why: 'gateway timeout: the API server did not answer whatever stands before it',
+  },
+  520: {
+    layer: 'connection',
+    why: 'the API server answered the edge with something it does not understand',
+  },
+  521: { layer: 'connection', why: 'connection refused' },
+  522: { layer: 'connection', why: 'connection timed out' },
+  523: { layer: 'connection', why: 'no route to the API server' },
+  524: { layer: 'connection', why: 'timed out: connected, but no answer in time' },
+  525: { layer: 'tls', why: 'TLS: the handshake failed' },
+  // The edge does not say which of the three.
+  526: {
+    layer: 'tls',
+    why: 'TLS: the certificate is not valid for this name, or not from a public authority, or has expired',
+  },
+  530: {
+    layer: 'unsaid',
+    why: 'the edge cannot reach the API server: an unknown name (error 1016) or a tunnel without connectors (error 1033)',
+  },
 };
 
 function notTheApi(answer: RefusingAnswer): string {
@@ -194,23 +210,59 @@ function retryAfterMs({ retryAfter, date }: RefusingAnswer): number {
     : Math.min(Math.max(ms, DEFAULT_RETRY_AFTER_MS), MAX_RETRY_AFTER_MS);
 }
 
-/** First match wins: a certificate's complaint may name a host, and a DNS error say that the connection failed. */
-const LOSSES: readonly (readonly [RegExp, string])[] = [
-  [/certificate|self.?signed|\bCERT|\bTLS|_TLS_|_SSL_|UNABLE_TO_VERIFY/i, 'TLS'],
-  [/ENOTFOUND|EAI_AGAIN|\bDNS\b|getaddrinfo/i, 'DNS'],
-  [/ECONNREFUSED|refused/i, 'connection refused'],
-  [/ETIMEDOUT|TIMEOUT|timed out/i, 'timed out'],
+/**
+ * First match wins: a certificate's complaint may name a host, and a DNS error say that the connection failed. The
+ * words are Node's (openssl), rustls' and those of RFC 9209, which a Workers VPC binding throws as `ProxyError: …`.
+ */
+const LOSSES: readonly (readonly [RegExp, Layer, string])[] = [
+  [/UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER|SELF_?SIGNED|UnknownIssuer/i, 'tls', 'TLS: unknown authority'],
+  [/ALTNAME|NotValidForName/i, 'tls', 'TLS: wrong name'],
+  [/CERT_HAS_EXPIRED|certificate (?:has )?expired/i, 'tls', 'TLS: expired'],
+  [/certificate|\bCERT|\bTLS|_TLS_|_SSL_/i, 'tls', 'TLS'],
+  [/ENOTFOUND|EAI_AGAIN|\bDNS(?:\b|_)|getaddrinfo/i, 'name', 'DNS'],
+  [/ECONNREFUSED|refused/i, 'connection', 'connection refused'],
+  [/ETIMEDOUT|TIMEOUT|timed out/i, 'connection', 'timed out'],
   // workerd's words for a refused connection as well.
-  [/Network connection lost/i, 'connection refused or lost'],
-  [/ECONNRESET|EPIPE|UND_ERR_SOCKET|terminated|socket hang up|other side closed/i, 'connection lost'],
-  [/EHOSTUNREACH|ENETUNREACH/i, 'no route'],
-  // What workerd makes of an unknown name and of a certificate it does not trust: the reason is only in its log.
-  [/internal error; reference/i, 'DNS or TLS'],
+  [/Network connection lost/i, 'connection', 'connection refused or lost'],
+  [
+    /ECONNRESET|EPIPE|UND_ERR_SOCKET|terminated|socket hang up|other side closed/i,
+    'connection',
+    'connection lost',
+  ],
+  [/EHOSTUNREACH|ENETUNREACH|destination_(?:unavailable|ip_unroutable)/i, 'connection', 'no route'],
+  // What workerd makes of an unknown name and of any certificate it does not trust, and the edge of a fault of its own:
+  // the reason is only in the platform's log.
+  [
+    /internal error; reference/i,
+    'unsaid',
+    'the platform does not say why (an unknown name, a certificate that is not trusted, or a fault of its own)',
+  ],
 ];
+
+/**
+ * How far a call came that brought no answer of the API server's: `name` was not resolved, `tls` was not agreed on,
+ * the `connection` failed or broke; or the platform does not say (`unsaid`).
+ */
+export type Layer = 'name' | 'tls' | 'connection' | 'unsaid';
+
+/** What `failureOf` says in words, for who has to tell what to do. Undefined when something did answer. */
+export function layerOf(error: unknown): Layer | undefined {
+  if (error instanceof HttpFailure) {
+    const { status, text } = error.answer;
+    if (parseStatus(text) !== undefined) return undefined;
+    if (status === 530)
+      return /\b1016\b/.test(text) ? 'name' : /\b1033\b/.test(text) ? 'connection' : 'unsaid';
+    return EDGE_STATUS[status]?.layer;
+  }
+  if (!(error instanceof NoAnswer)) return undefined;
+  if (error.timeoutMs !== undefined) return 'connection';
+  const text = chainOf(error.cause).join(': ');
+  return LOSSES.find(([pattern]) => pattern.test(text))?.[1] ?? 'unsaid';
+}
 
 function describeLoss(cause: unknown): string {
   const text = chainOf(cause).join(': ');
-  const kind = LOSSES.find(([pattern]) => pattern.test(text))?.[1] ?? 'no connection';
+  const kind = LOSSES.find(([pattern]) => pattern.test(text))?.[2] ?? 'no connection';
   return `${kind}: ${text}`;
 }
 

@@ -1,95 +1,32 @@
 import { type PromiseHttpLibrary, ResponseContext } from '@kubernetes/client-node/dist/gen/http/http.js';
-import { HttpFailure, NoAnswer } from './failure.ts';
-import type { Gate } from './gate.ts';
-
-/** Enough of a refusal's body for its Status object, and not a proxy's whole error page. */
-const MAX_REFUSAL_BYTES = 64 * 1024;
-
-export interface FetchHttpOptions {
-  readonly fetch: typeof fetch;
-  readonly gate: Gate;
-  /** From sending to the last byte of the answer. Waiting at the gate does not count. */
-  readonly timeoutMs: number;
-}
+import { exchange, type ExchangeOptions } from './exchange.ts';
 
 /**
  * The transport of @kubernetes/client-node over the platform's own fetch, because the package's default is
  * undici with node agents, which a Worker has not.
  *
  * Only JSON with a 2xx status gets through to the generated client. It would drop the body of a 401 unread, and
- * everything else is for `failureOf` to explain. Invariant: every body is read to its end or cancelled, since an
- * open one holds one of the six connections that a Worker may have.
+ * everything else is for `failureOf` to explain.
  */
-export function fetchHttpLibrary({ fetch: send, gate, timeoutMs }: FetchHttpOptions): PromiseHttpLibrary {
+export function fetchHttpLibrary(options: ExchangeOptions): PromiseHttpLibrary {
   return {
-    send: (request) =>
-      gate.run(async () => {
-        // Not AbortSignal.timeout: that timer would stay behind when the answer is there, and a pending timer
-        // keeps a Durable Object from going to sleep.
-        const deadline = new AbortController();
-        const timer = setTimeout(() => deadline.abort(), timeoutMs);
-        try {
-          const body = request.getBody();
-          const response = await send(request.getUrl(), {
-            method: request.getHttpMethod(),
-            headers: request.getHeaders(),
-            // SAFETY: the calls made here send JSON text; forms belong to other APIs.
-            ...(body !== undefined && { body: body as string }),
-            // A redirect would carry the token to wherever it points, and the Kubernetes API sends none.
-            redirect: 'manual',
-            signal: deadline.signal,
-          });
-          const text = await readAnswer(response, deadline.signal);
-          return new ResponseContext(response.status, Object.fromEntries(response.headers), {
-            text: () => Promise.resolve(text),
-            binary: () => Promise.reject(new Error('only JSON is asked for')),
-            stream: () => null,
-          });
-        } catch (error) {
-          if (error instanceof HttpFailure) throw error;
-          throw new NoAnswer(error, deadline.signal.aborted ? timeoutMs : undefined);
-        } finally {
-          clearTimeout(timer);
-        }
-      }),
+    send: async (request) => {
+      const body = request.getBody();
+      const { status, headers, text } = await exchange(
+        {
+          url: request.getUrl(),
+          method: request.getHttpMethod(),
+          headers: request.getHeaders(),
+          // SAFETY: the calls made here send JSON text; forms belong to other APIs.
+          ...(body !== undefined && { body: body as string }),
+        },
+        options,
+      );
+      return new ResponseContext(status, Object.fromEntries(headers), {
+        text: () => Promise.resolve(text),
+        binary: () => Promise.reject(new Error('only JSON is asked for')),
+        stream: () => null,
+      });
+    },
   };
-}
-
-async function readAnswer(response: Response, signal: AbortSignal): Promise<string> {
-  const contentType = response.headers.get('content-type') ?? '';
-  if (response.ok && /^application\/json\b/i.test(contentType)) return readText(response, signal, Infinity);
-  throw new HttpFailure({
-    status: response.status,
-    contentType,
-    retryAfter: response.headers.get('retry-after'),
-    date: response.headers.get('date'),
-    text: await readText(response, signal, MAX_REFUSAL_BYTES),
-  });
-}
-
-/**
- * Reads `maxBytes` or a little more and cancels the rest. The signal is obeyed here as well, because a fetch that is
- * not the platform's own (a service binding, a test) need not look at it once the headers are there.
- */
-async function readText({ body }: Response, signal: AbortSignal, maxBytes: number): Promise<string> {
-  if (body === null) return '';
-  const reader = body.getReader();
-  // Cancelling ends the pending read as if the body were complete. A body that has failed cannot be cancelled.
-  const cancel = (): void => void reader.cancel().catch(() => undefined);
-  signal.addEventListener('abort', cancel);
-  const decoder = new TextDecoder();
-  let text = '';
-  try {
-    for (let bytes = 0; bytes < maxBytes;) {
-      const { done, value } = await reader.read();
-      signal.throwIfAborted();
-      if (done) break;
-      bytes += value.byteLength;
-      text += decoder.decode(value, { stream: true });
-    }
-    return text + decoder.decode();
-  } finally {
-    signal.removeEventListener('abort', cancel);
-    cancel();
-  }
 }

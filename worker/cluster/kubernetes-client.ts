@@ -14,9 +14,10 @@ import {
 } from '@kubernetes/client-node/dist/gen/types/ObjectParamAPI.js';
 import { setHeaderOptions } from '@kubernetes/client-node/dist/middleware.js';
 import { PatchStrategy } from '@kubernetes/client-node/dist/patch.js';
-import { type FetchHttpOptions, fetchHttpLibrary } from './fetch-http.ts';
+import type { ExchangeOptions } from './exchange.ts';
+import { fetchHttpLibrary } from './fetch-http.ts';
 
-export interface ClientOptions extends FetchHttpOptions {
+export interface ClientOptions extends ExchangeOptions {
   /** Without a slash at its end. */
   readonly baseUrl: string;
   readonly token: string | undefined;

@@ -17,6 +17,8 @@ export interface KubernetesOptions {
   readonly apiUrl: string;
   /** Bearer token. Never shown in a failure. */
   readonly token?: string;
+  /** Further texts that are never shown in a failure. */
+  readonly secrets?: readonly string[];
   /** The platform's fetch, or a service binding's bound to it. */
   readonly fetch: typeof fetch;
   /** A label selector for the inventory; empty: all Nodes. */
@@ -54,7 +56,7 @@ export function createKubernetesCluster(options: KubernetesOptions): ClusterPort
   const baseUrl = baseUrlOf(options.apiUrl);
   const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
   const gate = new Gate(MAX_REQUESTS);
-  const secrets = options.token === undefined ? [] : [options.token];
+  const secrets = [options.token ?? '', ...(options.secrets ?? [])];
   let client: Client | undefined;
 
   async function connect(): Promise<Client> {
@@ -159,7 +161,7 @@ export function createKubernetesCluster(options: KubernetesOptions): ClusterPort
   };
 }
 
-function baseUrlOf(apiUrl: string): string {
+export function baseUrlOf(apiUrl: string): string {
   const url = new URL(apiUrl);
   // Refused rather than dropped, and without repeating it: the text may end in a log.
   if (url.username !== '' || url.password !== '')

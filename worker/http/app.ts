@@ -1,11 +1,14 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
 import { HTTPException } from 'hono/http-exception';
+import { Admission } from './admission.ts';
 import { beats } from './beats.ts';
+import { doctor } from './doctor.ts';
 import { healthz } from './healthz.ts';
 import { holds } from './holds.ts';
 import { page } from './page.tsx';
 import type { AppDeps } from './ports.ts';
 import { problem } from './problem.ts';
+import { sockets } from './sockets.ts';
 import { status } from './status.ts';
 import { StatusCache } from './status-cache.ts';
 
@@ -27,9 +30,12 @@ export function createApp(deps: AppDeps): OpenAPIHono {
   });
   const cache = new StatusCache(deps);
 
-  beats(app, deps);
+  const admission = new Admission();
+  beats(app, deps, admission);
+  sockets(app, deps, admission);
   status(app, deps, cache);
   holds(app, deps, cache);
+  doctor(app, deps);
   healthz(app, deps);
   page(app, deps, cache);
 

@@ -1,25 +1,18 @@
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import { Ack, BEAT_CONTENT_TYPE, RECORDED_BY_HEADER } from '../../protocol/ack.ts';
-import { type Beat, MAX_BEAT_BYTES, REFUSAL_CODES, type RefusalCode } from '../../protocol/beat.ts';
-import { claimedKid, digestOf, peekBeat } from '../../protocol/jws.ts';
-import { parseAudience } from '../../protocol/names.ts';
+import { MAX_BEAT_BYTES, REFUSAL_CODES, type RefusalCode } from '../../protocol/beat.ts';
 import type { ObserverId } from '../../protocol/report.ts';
-import { type ClusterConfig, type Config, quorumOf } from '../config.ts';
-import { Admission } from './admission.ts';
+import { quorumOf } from '../config.ts';
+import type { Admission } from './admission.ts';
 import { isAdmin } from './auth.ts';
 import { ackOf, refusalOf, settledBy } from './beat-answer.ts';
 import { readBounded } from './body.ts';
 import { keepAlive } from './keep-alive.ts';
 import { fanOut, type ObserverRef, observersOf } from './fan-out.ts';
 import type { AppDeps } from './ports.ts';
-import {
-  misconfigured,
-  problem,
-  type ProblemExtras,
-  type ProblemResponse,
-  problemResponses,
-} from './problem.ts';
+import { misconfigured, problem, type ProblemResponse, problemResponses } from './problem.ts';
+import { callerOf, type Refusal, type Routable, routable } from './routable.ts';
 
 const route = createRoute({
   method: 'post',
@@ -51,20 +44,8 @@ const route = createRoute({
   },
 });
 
-type Refusal = { readonly code: RefusalCode } & ProblemExtras;
-
-/** A beat that may be fanned out: of a known shape, for a configured cluster. Its signature is not checked here. */
-interface Routable {
-  readonly jws: string;
-  readonly beat: Beat;
-  readonly cluster: ClusterConfig;
-  readonly kid: string;
-}
-
 /** `POST /v1/beats`: the way of a beat from the edge to its observers. */
-export function beats(app: OpenAPIHono, deps: AppDeps): void {
-  const admission = new Admission();
-
+export function beats(app: OpenAPIHono, deps: AppDeps, admission: Admission): void {
   function refuse({ code, ...extras }: Refusal): ProblemResponse<RefusalCode> {
     deps.counters.beat(code);
     return problem(code, extras);
@@ -76,20 +57,14 @@ export function beats(app: OpenAPIHono, deps: AppDeps): void {
       deps.counters.beat('misconfigured');
       return misconfigured(configured, await isAdmin(c, deps));
     }
-    const read = await readRoutable(c.req.raw, configured.config);
+    const read = routable(await readBounded(c.req.raw, MAX_BEAT_BYTES), configured.config);
     if ('code' in read) return refuse(read);
     return deliver(c, read);
   });
 
-  async function deliver(c: Context, { jws, beat, cluster, kid }: Routable) {
-    const caller = {
-      cluster: cluster.name,
-      node: beat.node,
-      kid,
-      // Set by the platform, which overwrites what a client sends. Elsewhere all clients share one budget.
-      address: c.req.header('cf-connecting-ip') ?? '',
-      digest: await digestOf(jws),
-    };
+  async function deliver(c: Context, read: Routable) {
+    const { jws, beat, cluster } = read;
+    const caller = await callerOf(c, read);
     const admitted = admission.admit(caller, deps.now());
     if (admitted.kind === 'stranger') return refuse({ code: 'stranger' });
     if (admitted.kind === 'rate-limited') {
@@ -120,21 +95,6 @@ export function beats(app: OpenAPIHono, deps: AppDeps): void {
     deps.counters.beat(ack.recordedBy.length >= quorumOf(cluster.regions.length) ? 'recorded' : 'partial');
     return c.json(ack, 200);
   }
-}
-
-async function readRoutable(request: Request, config: Config): Promise<Routable | Refusal> {
-  const jws = await readBounded(request, MAX_BEAT_BYTES);
-  if (jws === undefined) return { code: 'too-large', detail: `more than ${MAX_BEAT_BYTES} bytes` };
-  const peeked = peekBeat(jws);
-  if (!peeked.ok) return { code: peeked.code, detail: peeked.why };
-  const kid = claimedKid(jws);
-  if (kid === undefined) return { code: 'malformed', detail: 'the protected header is not base64url JSON' };
-  const audience = parseAudience(peeked.beat.aud);
-  if (audience === undefined || audience.deploymentId !== config.deploymentId)
-    return { code: 'wrong-audience' };
-  const cluster = config.clusters.get(audience.cluster);
-  if (cluster === undefined) return { code: 'unknown-cluster' };
-  return { jws, beat: peeked.beat, cluster, kid };
 }
 
 /**

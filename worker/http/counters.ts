@@ -1,7 +1,10 @@
 import type { RefusalCode } from '../../protocol/beat.ts';
 
-/** How one beat ended: recorded by a quorum, by fewer, or refused with the code that was answered. */
-export type BeatOutcome = 'recorded' | 'partial' | 'misconfigured' | RefusalCode;
+/**
+ * How one beat ended: recorded by a quorum, by fewer, by the one observer that it opened a socket to, or refused with
+ * the code that was answered. Beats over an open socket do not come by here.
+ */
+export type BeatOutcome = 'recorded' | 'partial' | 'opened' | 'misconfigured' | RefusalCode;
 
 /** Why one observer gave no answer to one beat. */
 export type ObserverFault = 'timed-out' | 'overloaded' | 'failed';

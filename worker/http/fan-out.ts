@@ -2,7 +2,7 @@ import { REFUSAL_CODES, type RefusalCode } from '../../protocol/beat.ts';
 import type { BeatAnswer, ObserverId } from '../../protocol/report.ts';
 import type { ClusterConfig, LocationHint } from '../config.ts';
 import { observerIdOf, shardOf } from '../core/shard.ts';
-import type { AppDeps } from './ports.ts';
+import type { AppDeps, ObserverPort } from './ports.ts';
 
 /** One observer that hears a node, by what the configuration says. */
 export interface ObserverRef {
@@ -92,14 +92,24 @@ export function fanOut(
   return { answers, done };
 }
 
-async function ask(
+function ask(
+  deps: AppDeps,
+  cluster: ClusterConfig,
+  observer: ObserverRef,
+  { jws, digest }: SignedBeat,
+): Promise<ObserverAnswer> {
+  return answerFrom(deps, cluster, observer, (port) => port.beat(jws, digest));
+}
+
+/** What one observer says to a beat, however it is asked. */
+export async function answerFrom(
   deps: AppDeps,
   cluster: ClusterConfig,
   { id, region, shard }: ObserverRef,
-  { jws, digest }: SignedBeat,
+  question: (port: ObserverPort) => Promise<BeatAnswer>,
 ): Promise<ObserverAnswer> {
   try {
-    return answerOf(id, await deps.observer(cluster.name, region, shard).beat(jws, digest));
+    return answerOf(id, await question(deps.observer(cluster.name, region, shard)));
   } catch (error) {
     // What broke inside the platform is for its own logs; the sender learns only that nobody was there.
     const overloaded = isOverloaded(error);

@@ -1,4 +1,5 @@
 import type { BeatAnswer } from '../../protocol/report.ts';
+import type { DoctorRow } from '../cluster/doctor/row.ts';
 import type { ConfigResult, LocationHint } from '../config.ts';
 import type { ClusterStatus } from '../core/arbiter/view.ts';
 import type { Counters } from './counters.ts';
@@ -8,6 +9,11 @@ import type { WithTimeout } from '../timeout.ts';
 export interface ObserverPort {
   /** `digest` is the beat's, which the router needs anyway: no observer has to compute it again. */
   beat(jws: string, digest: string): Promise<BeatAnswer>;
+  /**
+   * A socket's handshake, with its beat in a header: 101 with the socket when the observer has recorded the beat, else
+   * 200 with a `BeatAnswer` in JSON.
+   */
+  fetch(handshake: Request): Promise<Response>;
 }
 
 /** What the status API asks of an arbiter. */
@@ -15,6 +21,8 @@ export interface ArbiterPort {
   status(): Promise<ClusterStatus>;
   /** Lifts the hold, if it is the running one. `why` is a sentence for people. */
   release(holdId: string): Promise<{ readonly released: boolean; readonly why: string }>;
+  /** Looks at everything between the Worker and the cluster; takes up to 30 s. */
+  doctor(): Promise<readonly DoctorRow[]>;
 }
 
 /**

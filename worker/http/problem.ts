@@ -2,32 +2,12 @@ import { z } from '@hono/zod-openapi';
 import type { TypedResponse } from 'hono';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { PROBLEM_CONTENT_TYPE, Problem as WireProblem } from '../../protocol/ack.ts';
-import type { RefusalCode } from '../../protocol/beat.ts';
+import { BEAT_PROBLEMS, problemType } from '../../protocol/problem.ts';
 
 interface ProblemKind {
   readonly status: ContentfulStatusCode;
   readonly title: string;
 }
-
-/** What a beat can be refused with. Codes are part of the wire (`protocol/beat.ts`); the status follows from the code. */
-const BEAT_PROBLEMS = {
-  malformed: { status: 400, title: 'This is not a beat' },
-  'too-large': { status: 413, title: 'The beat is too large' },
-  'unsupported-version': {
-    status: 400,
-    title: 'The beat speaks a version of the wire that is not spoken here',
-  },
-  'wrong-audience': { status: 403, title: 'The beat is meant for another deployment' },
-  'unknown-cluster': { status: 404, title: 'No such cluster is configured' },
-  stranger: { status: 401, title: 'The key is not registered for this node' },
-  'bad-signature': { status: 401, title: 'The signature does not verify' },
-  'wrong-uid': { status: 409, title: 'The node has been registered anew since' },
-  'old-key': { status: 401, title: 'The key has been replaced or removed' },
-  replayed: { status: 409, title: 'A later beat of this boot is known' },
-  'bad-interval': { status: 422, title: 'The interval lies outside the policy' },
-  'rate-limited': { status: 429, title: 'Too many beats that no observer accepts' },
-  unavailable: { status: 503, title: 'Not available right now' },
-} as const satisfies Record<RefusalCode, ProblemKind>;
 
 const OTHER_PROBLEMS = {
   'invalid-request': { status: 400, title: 'The request is not valid' },
@@ -75,7 +55,7 @@ export function problem<Code extends ProblemCode>(
   const { status, title } = PROBLEMS[code];
   const { retryAfterSeconds, ...members } = extras;
   const body: z.infer<typeof Problem> = {
-    type: `urn:farpulse:problem:${code}`,
+    type: problemType(code),
     title,
     status,
     code,

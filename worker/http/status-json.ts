@@ -1,6 +1,6 @@
 import { z } from '@hono/zod-openapi';
 import type { z as Zod } from 'zod';
-import { ApiPathSign, KubeletSign } from '../../protocol/beat.ts';
+import { ApiPathSign, CheckResult, KubeletSign } from '../../protocol/beat.ts';
 import {
   CAUSES,
   type ClusterStatus,
@@ -66,6 +66,14 @@ export const NodeJson = z
     kubelet: z.object({ ...KubeletSign.shape, why: z.string().optional() }).optional(),
     api: z.object({ ...ApiPathSign.shape, why: z.string().optional() }).optional(),
     beacon: z.string().optional(),
+    checks: z
+      .array(z.object({ ...CheckResult.shape, name: z.string(), why: z.string().optional() }))
+      .optional()
+      .openapi({ description: "What the operator's own checks of the node came to." }),
+    features: z
+      .array(z.string())
+      .optional()
+      .openapi({ description: 'What the beacon of the node says it can do.' }),
     episode: EpisodeJson.optional().openapi({ description: 'The running episode, or else the last one.' }),
   })
   .openapi('Node');
@@ -153,7 +161,22 @@ function episodeJson(episode: EpisodeStatus): Zod.infer<typeof EpisodeJson> {
 
 /** One node as the API shows it. */
 export function nodeJson(node: NodeStatus): Zod.infer<typeof NodeJson> {
-  const { name, uid, zone, phase, sinceMs, cause, why, lastHeard, kubelet, api, beacon, episode } = node;
+  const {
+    name,
+    uid,
+    zone,
+    phase,
+    sinceMs,
+    cause,
+    why,
+    lastHeard,
+    kubelet,
+    api,
+    beacon,
+    checks,
+    features,
+    episode,
+  } = node;
   return {
     name,
     uid,
@@ -167,6 +190,8 @@ export function nodeJson(node: NodeStatus): Zod.infer<typeof NodeJson> {
       heardAgoSeconds: secondsOf(heardAgoMs),
     })),
     ...defined({ cause, kubelet, api, beacon }),
+    ...(checks !== undefined && { checks: [...checks] }),
+    ...(features !== undefined && { features: [...features] }),
     ...(episode !== undefined && { episode: episodeJson(episode) }),
   };
 }

@@ -10,7 +10,8 @@ import {
 } from '../core/arbiter/step.ts';
 import type { ClusterStatus } from '../core/arbiter/view.ts';
 import type { ClusterPort } from '../core/cluster-port.ts';
-import { clusterOf } from '../cluster/cluster-of.ts';
+import { clusterOf, fetchOf, secretsOf } from '../cluster/cluster-of.ts';
+import type { DoctorRow } from '../cluster/doctor/row.ts';
 import { markPods } from '../cluster/mark-pods.ts';
 import { quorumOf, type ClusterConfig } from '../config.ts';
 import type { Env } from '../env.ts';
@@ -25,6 +26,7 @@ export class Arbiter extends DurableObject<Env> {
   readonly #verifier = new Verifier();
   #loaded: Loaded | undefined;
   #armedAtMs: number | undefined;
+  #examination: Promise<readonly DoctorRow[]> | undefined;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -50,6 +52,25 @@ export class Arbiter extends DurableObject<Env> {
 
   async release(holdId: string): Promise<{ released: boolean; why: string }> {
     return (await this.#step({ kind: 'release', holdId })).released ?? { released: false, why: 'no answer' };
+  }
+
+  /** What a look at the way to the API finds, from here, where verdicts are written. Changes nothing. */
+  async doctor(): Promise<readonly DoctorRow[]> {
+    const { config, state } = this.#load();
+    // Lazy: no beat and no start of the Worker should pay for it.
+    const { examine } = await import('../cluster/doctor/doctor.ts');
+    // One examination at a time: who asks meanwhile gets the same.
+    this.#examination ??= examine({
+      config,
+      fetch: fetchOf(config, this.env),
+      secrets: secretsOf(config),
+      nodes: [...state.nodes.values()],
+      isListed: state.listedAtMs !== undefined,
+      now: () => Date.now(),
+    }).finally(() => {
+      this.#examination = undefined;
+    });
+    return this.#examination;
   }
 
   override async alarm(): Promise<void> {

@@ -2,7 +2,9 @@ import { DurableObject } from 'cloudflare:workers';
 import { claimedKid, digestOf, peekBeat } from '../../protocol/jws.ts';
 import { audienceOf } from '../../protocol/names.ts';
 import type { BeatAnswer, Report } from '../../protocol/report.ts';
-import type { ObserverIdentity, ObserverState } from '../core/observer/state.ts';
+import { BEAT_HEADER } from '../../protocol/socket.ts';
+import type { ClusterConfig } from '../config.ts';
+import type { KeptNode, ObserverIdentity, ObserverState } from '../core/observer/state.ts';
 import { restore } from '../core/observer/snapshot.ts';
 import { stepObserver, type ObserverEvent, type ObserverStep } from '../core/observer/step.ts';
 import { reportOf } from '../core/observer/report.ts';
@@ -10,6 +12,7 @@ import { observerIdOf } from '../core/shard.ts';
 import type { Env } from '../env.ts';
 import { TIMED_OUT, withTimeout } from '../timeout.ts';
 import { ObserverStore } from '../storage/observer-store.ts';
+import { ackOf, BeaconSockets } from './beacon-sockets.ts';
 import { arbiterStub, clusterConfigOf, parseObserverName } from './names.ts';
 import { Verifier } from './verifier.ts';
 
@@ -22,6 +25,7 @@ const NOBODY: ReadonlySet<string> = new Set();
 export class Observer extends DurableObject<Env> {
   readonly #store: ObserverStore;
   readonly #verifier = new Verifier();
+  readonly #sockets: BeaconSockets;
   #loaded: Promise<Loaded> | undefined;
   #armedAtMs: number | undefined;
   #reporting = false;
@@ -30,6 +34,7 @@ export class Observer extends DurableObject<Env> {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     this.#store = new ObserverStore(ctx.storage.sql);
+    this.#sockets = new BeaconSockets(ctx);
   }
 
   /**
@@ -48,9 +53,9 @@ export class Observer extends DurableObject<Env> {
     }
     const registered = state.registered.get(beat.node);
     if (await this.#verifier.isSignedBy(jws, registered?.keys ?? [])) {
-      return this.#answer(
-        await this.#step({ kind: 'beat', beat, jws, digest: digest ?? (await digestOf(jws)) }),
-      );
+      const step = await this.#step({ kind: 'beat', beat, jws, digest: digest ?? (await digestOf(jws)) });
+      if (state.kept.has(beat.node)) this.#keep(state, beat.node);
+      return this.#answer(step);
     }
     if (await this.#verifier.isSignedBy(jws, registered?.oldKeys ?? [])) {
       return this.#answer(await this.#step({ kind: 'old-key', beat }));
@@ -61,6 +66,46 @@ export class Observer extends DurableObject<Env> {
     }
     await this.#step({ kind: 'stranger', name: beat.node });
     return { kind: 'refused', observer, code: 'stranger', why: 'not signed with a key that its Node names' };
+  }
+
+  /** A beacon's handshake. The router has checked what it can, and makes the problem of a refusal. */
+  override async fetch(handshake: Request): Promise<Response> {
+    const { state, config } = await this.#load();
+    const { identity } = state;
+    const jws = handshake.headers.get(BEAT_HEADER) ?? '';
+    const peeked = peekBeat(jws);
+    const name = peeked.ok ? peeked.beat.node : '';
+    if (this.#sockets.isFullFor(name)) {
+      const why = 'as many sockets as one observer takes';
+      const { observer } = identity;
+      return Response.json({ kind: 'refused', observer, code: 'unavailable', why } satisfies BeatAnswer);
+    }
+    const digest = await digestOf(jws);
+    const answer = await this.beat(jws, digest);
+    const kept = keptNodeOf(state, name);
+    if (answer.kind === 'refused' || kept === undefined) return Response.json(answer);
+    const response = this.#sockets.accept(name, kept, ackOf(identity, config, digest));
+    await this.#step({ kind: 'socket-opened', name });
+    return response;
+  }
+
+  override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
+    const { state, config } = await this.#load();
+    await this.#sockets.answer(socket, message, state.identity, config, (jws, digest) =>
+      this.beat(jws, digest),
+    );
+  }
+
+  /** No sign of anything: beacons restart, middleboxes tidy up, and the end of a socket may be told late or never. */
+  override async webSocketClose(socket: WebSocket): Promise<void> {
+    // Woken by this very event, the object must not lose what the socket has kept.
+    await this.#load(undefined, socket);
+    const name = this.#sockets.nodeOf(socket);
+    if (!this.#sockets.has(name, socket)) await this.#step({ kind: 'socket-closed', name });
+  }
+
+  override async webSocketError(socket: WebSocket): Promise<void> {
+    await this.webSocketClose(socket);
   }
 
   /** The arbiter's poll: the present view, with the newest beat of each suspect as proof. */
@@ -88,15 +133,16 @@ export class Observer extends DurableObject<Env> {
     }
   }
 
-  #load(armedAtMs?: number): Promise<Loaded> {
-    this.#loaded ??= this.#restore(armedAtMs).catch((error: unknown) => {
+  /** @param closing the socket whose end has woken this object, if it was that */
+  #load(alarmDueAtMs?: number, closing?: WebSocket): Promise<Loaded> {
+    this.#loaded ??= this.#restore(alarmDueAtMs, closing).catch((error: unknown) => {
       this.#loaded = undefined;
       throw error;
     });
     return this.#loaded;
   }
 
-  async #restore(alarmDueAtMs: number | undefined): Promise<Loaded> {
+  async #restore(alarmDueAtMs: number | undefined, closing: WebSocket | undefined): Promise<Loaded> {
     const { cluster, region, shard } = parseObserverName(this.ctx.id.name);
     const { deploymentId, cluster: config } = clusterConfigOf(this.env, cluster);
     const identity: ObserverIdentity = {
@@ -112,8 +158,14 @@ export class Observer extends DurableObject<Env> {
       this.#store.load(),
       alarmDueAtMs ?? armedAtMs ?? undefined,
       Date.now(),
+      this.#sockets.kept(closing),
     );
-    return { cluster, audience: audienceOf(deploymentId, cluster), state };
+    return { cluster, config, audience: audienceOf(deploymentId, cluster), state };
+  }
+
+  #keep(state: ObserverState, name: string): void {
+    const kept = keptNodeOf(state, name);
+    if (kept !== undefined) this.#sockets.keep(name, kept);
   }
 
   async #step(event: ObserverEvent): Promise<ObserverStep> {
@@ -188,8 +240,15 @@ export class Observer extends DurableObject<Env> {
   }
 }
 
+function keptNodeOf(state: ObserverState, name: string): KeptNode | undefined {
+  const node = state.nodes.get(name);
+  const jws = state.proofs.get(name);
+  return node === undefined || jws === undefined ? undefined : { node, jws };
+}
+
 interface Loaded {
   readonly cluster: string;
+  readonly config: ClusterConfig;
   readonly audience: string;
   readonly state: ObserverState;
 }

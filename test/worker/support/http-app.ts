@@ -2,6 +2,7 @@ import type { OpenAPIHono } from '@hono/zod-openapi';
 import { base64url } from 'jose';
 import { BEAT_CONTENT_TYPE } from '../../../protocol/ack.ts';
 import type { BeatAnswer } from '../../../protocol/report.ts';
+import type { DoctorRow } from '../../../worker/cluster/doctor/row.ts';
 import { parseConfig } from '../../../worker/config.ts';
 import type { ClusterStatus } from '../../../worker/core/arbiter/view.ts';
 import { createApp } from '../../../worker/http/app.ts';
@@ -19,8 +20,11 @@ export interface Setup {
   readonly clusters?: Readonly<Record<string, unknown>>;
   /** By region. Regions without a script record everything. */
   readonly observers?: Readonly<Record<string, ObserverScript>>;
+  /** What any observer answers to a socket's handshake. */
+  readonly sockets?: (handshake: Request) => Response | Promise<Response>;
   readonly status?: (cluster: string) => Promise<ClusterStatus>;
   readonly release?: (cluster: string, hold: string) => Promise<{ released: boolean; why: string }>;
+  readonly doctor?: (cluster: string) => Promise<readonly DoctorRow[]>;
 }
 
 export interface Subject {
@@ -62,6 +66,11 @@ export function subject(setup: Setup = {}): Subject {
         const script = setup.observers?.[region];
         return script === undefined ? { kind: 'recorded', observer: region } : script(jws);
       },
+      fetch: async (handshake) => {
+        asked.push(`${cluster}/${region}/${shard}`);
+        if (setup.sockets === undefined) throw new Error('no handshake was expected');
+        return setup.sockets(handshake);
+      },
     }),
     arbiter: (cluster) => ({
       status: async () => {
@@ -72,6 +81,7 @@ export function subject(setup: Setup = {}): Subject {
         releases.push(`${cluster}/${hold}`);
         return (setup.release ?? (async () => ({ released: true, why: 'released' })))(cluster, hold);
       },
+      doctor: async () => (setup.doctor ?? (async () => []))(cluster),
     }),
     now: () => clock.nowMs,
     withTimeout: timers.withTimeout,
