@@ -33,6 +33,16 @@ export default defineConfig({
           hookTimeout: 120_000,
         },
       },
+      {
+        test: {
+          name: 'netns',
+          include: ['test/netns/**/*.test.ts'],
+          testTimeout: 180_000,
+          chaiConfig: { truncateThreshold: 0 },
+          // Each is a beacon and an edge that mostly wait: more of them only starve each other on two cores.
+          maxConcurrency: 8,
+        },
+      },
     ],
   },
 });

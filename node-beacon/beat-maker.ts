@@ -1,8 +1,10 @@
 import {
   type ApiPathSign,
   type Beat,
+  type CheckResult,
   type KubeletSign,
   type LeavingSign,
+  MAX_BEAT_BYTES,
   WIRE_VERSION,
 } from '../protocol/beat.ts';
 import { digestOf, signBeat } from '../protocol/jws.ts';
@@ -13,7 +15,14 @@ import type { SignedBeat } from './transport/transport.ts';
 export interface Signs {
   readonly kubelet: KubeletSign;
   readonly api: ApiPathSign;
+  readonly checks?: readonly CheckResult[];
 }
+
+/** What this beacon can do, for those who read its beats. Names are part of the wire: add, never rename. */
+const FEATURES: readonly string[] = ['checks', 'early-beat', 'leaving', 'rotation'];
+
+/** Of JSON, so that with its signature and header, in base64, a beat is still under MAX_BEAT_BYTES. */
+const MAX_PAYLOAD_BYTES = (MAX_BEAT_BYTES - 256) * (3 / 4);
 
 /** A signed beat and its place in the stream. */
 export interface MadeBeat extends SignedBeat {
@@ -49,7 +58,8 @@ export class BeatMaker {
     // Taken before anything is awaited: two beats never share a sequence.
     const seq = Math.max(uptimeMs(), this.#lastSeq + 1);
     this.#lastSeq = seq;
-    const signed = await sign({
+    const { kubelet, api, checks = [] } = signs();
+    const beat: Beat = {
       v: WIRE_VERSION,
       aud: audience,
       node,
@@ -58,11 +68,14 @@ export class BeatMaker {
       seq,
       intervalMs,
       sentAtMs: wallMs(),
-      ...signs(),
+      kubelet,
+      api,
       ...(leaving === undefined ? {} : { leaving }),
       beacon,
-    });
-    return { ...signed, seq };
+      ...(checks.length === 0 ? {} : { checks: [...checks] }),
+      features: [...FEATURES],
+    };
+    return { ...(await sign(fitting(beat))), seq };
   }
 
   /**
@@ -76,6 +89,15 @@ export class BeatMaker {
     this.#lastSeq = highestSeq;
     return true;
   }
+}
+
+/** The whole beat if it is short enough; else without the words of the checks, or without them. The rest always fits. */
+function fitting(beat: Beat): Beat {
+  const fits = (each: Beat): boolean => Buffer.byteLength(JSON.stringify(each)) <= MAX_PAYLOAD_BYTES;
+  if (beat.checks === undefined || fits(beat)) return beat;
+  const { checks, ...rest } = beat;
+  const wordless = { ...rest, checks: checks.map(({ name, state }) => ({ name, state })) };
+  return fits(wordless) ? wordless : rest;
 }
 
 /** Signs with the beacon's key. */

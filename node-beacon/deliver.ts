@@ -32,6 +32,10 @@ interface DeliveryParts {
   readonly endsAtMs: number;
   /** In order of preference; tries alternate. */
   readonly endpoints: readonly string[];
+  /** Until when, in monotonic time, an endpoint asked to be left alone. Outlives the beat. */
+  readonly pausedUntilMs: Map<string, number>;
+  /** No endpoint is left alone for longer than this, whatever it asks. */
+  readonly maxPauseMs: number;
   readonly transport: Transport;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -39,11 +43,11 @@ interface DeliveryParts {
 
 /** Tries one signed beat, always the same one, by the plan until a quorum of observers has recorded it. */
 export async function deliver(parts: DeliveryParts): Promise<Delivery> {
-  const { beat, plan, startedAtMs, endsAtMs, endpoints, transport, clock, signal } = parts;
+  const { beat, plan, startedAtMs, endsAtMs, endpoints, pausedUntilMs, transport, clock, signal } = parts;
   const recordedBy = new Set<string>();
   const objections = new Set<string>();
-  /** Endpoints that are not asked again before this time: a refusal that will not change, or Retry-After. */
-  const closedUntilMs = new Map<string, number>();
+  /** Endpoints whose refusal of this beat will not change. */
+  const closed = new Set<string>();
   let outcome: Outcome = { kind: 'interrupted' };
   let tries = 0;
   let turn = 0;
@@ -57,7 +61,7 @@ export async function deliver(parts: DeliveryParts): Promise<Delivery> {
     const deadlineMs = Math.min(startedAtMs + endMs, endsAtMs) - nowMs;
     if (deadlineMs <= 0) continue; // the process was paused, or this row began late
 
-    const open = endpoints.filter((endpoint) => (closedUntilMs.get(endpoint) ?? 0) <= nowMs);
+    const open = endpoints.filter((each) => !closed.has(each) && (pausedUntilMs.get(each) ?? 0) <= nowMs);
     const endpoint = open[turn % open.length];
     if (endpoint === undefined) continue; // none may be asked at this offset, perhaps at the next one
     turn += 1;
@@ -78,9 +82,13 @@ export async function deliver(parts: DeliveryParts): Promise<Delivery> {
     }
     if (result.kind === 'refused') objections.add(result.code);
     if (!signal.aborted) outcome = moreTelling(outcome, result);
-    closedUntilMs.set(endpoint, reopensAtMs(result, clock.monotonicMs()));
+    if (result.retryAfterMs !== undefined) {
+      const pauseMs = Math.min(result.retryAfterMs, parts.maxPauseMs);
+      pausedUntilMs.set(endpoint, clock.monotonicMs() + pauseMs);
+    }
+    if (result.kind === 'refused' && !mayPass(result.code, result.status)) closed.add(endpoint);
     if (result.kind === 'refused' && result.code === 'replayed') break; // the next try needs another beat
-    if (endpoints.every((each) => closedUntilMs.get(each) === Infinity)) break;
+    if (closed.size === endpoints.length) break;
   }
   return { outcome, tries, recordedBy: [...recordedBy], objections };
 }
@@ -93,12 +101,6 @@ function moreTelling(before: Outcome, result: Exclude<TryResult, { kind: 'acked'
   }
   const { code, why, highestSeq } = result;
   return { kind: 'refused', code, why, ...(highestSeq === undefined ? {} : { highestSeq }) };
-}
-
-function reopensAtMs(result: Exclude<TryResult, { kind: 'acked' }>, nowMs: number): number {
-  if (result.kind === 'refused' && !mayPass(result.code, result.status)) return Infinity;
-  // Only where the protocol gives it a meaning for us: a portal's redirect may carry one too.
-  return result.retryAfterMs === undefined ? 0 : nowMs + result.retryAfterMs;
 }
 
 /** A code from a newer service is judged by its status. */

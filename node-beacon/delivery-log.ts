@@ -4,7 +4,9 @@ import type { Log } from './log.ts';
 /** Tells how the beats fare: one line when that changes, every beat only at the debug level. */
 export class DeliveryLog {
   readonly #log: Log;
-  #state = 'starting';
+  /** What was told since beats were last well, or unwell: two endpoints that fail differently are told once each. */
+  readonly #told = new Set<string>();
+  #isWell = false;
   /** Beats since the last one that was delivered. */
   #undelivered = 0;
 
@@ -55,8 +57,11 @@ export class DeliveryLog {
   }
 
   #enter(state: string): boolean {
-    const changed = state !== this.#state;
-    this.#state = state;
-    return changed;
+    const isWell = state === 'delivered';
+    if (isWell !== this.#isWell) this.#told.clear();
+    this.#isWell = isWell;
+    const isNews = !this.#told.has(state);
+    this.#told.add(state);
+    return isNews;
   }
 }

@@ -14,18 +14,32 @@ export type Enrolment =
 const PASSES = 3;
 
 /** Reads the own Node and makes sure that its annotation holds this key. Never throws. */
-export async function enrol(
+export function enrol(api: NodeApi, name: string, key: PublicKey, signal: AbortSignal): Promise<Enrolment> {
+  return annotate(api, name, signal, (node) => annotationWith(key, node));
+}
+
+/** The same, with these keys and no other: the steps of a rotation. */
+export function enrolExactly(
   api: NodeApi,
   name: string,
-  key: PublicKey,
+  keys: readonly PublicKey[],
   signal: AbortSignal,
+): Promise<Enrolment> {
+  return annotate(api, name, signal, () => formatKeyAnnotation(keys));
+}
+
+async function annotate(
+  api: NodeApi,
+  name: string,
+  signal: AbortSignal,
+  wanted: (node: OwnNode) => string,
 ): Promise<Enrolment> {
   try {
     for (let pass = 0; pass < PASSES; pass++) {
       const read = await api.read(name, signal);
       if (read.kind === 'conflict') continue;
       if (read.kind !== 'node') return read;
-      const value = annotationWith(key, read.node);
+      const value = wanted(read.node);
       if (value === read.node.keyAnnotation)
         return { kind: 'enrolled', uid: read.node.uid, annotated: false };
       const written = await api.annotate(name, read.node, value, signal);

@@ -12,6 +12,11 @@ const MAX_RETRY_MS = 60_000;
 /** After `stranger` or `wrong-uid`: somewhere in the first 10 s, so that a whole cluster does not ask at once. */
 const FIRST_RECHECK_MS = 10_000;
 
+/** @param doubts how often in a row a look did not help */
+export function recheckSpanMs(doubts: number): number {
+  return Math.min(FIRST_RECHECK_MS * 2 ** doubts, RECHECK_EVERY_MS);
+}
+
 interface IdentityParts {
   readonly node: string;
   readonly key: PublicKey;
@@ -49,9 +54,8 @@ export class Identity {
   doubt(): void {
     if (this.#recheckAtMs !== Infinity) return;
     const { clock } = this.#parts;
-    const spanMs = Math.min(FIRST_RECHECK_MS * 2 ** this.#doubts, RECHECK_EVERY_MS);
+    this.#recheckAtMs = clock.monotonicMs() + clock.random() * recheckSpanMs(this.#doubts);
     this.#doubts += 1;
-    this.#recheckAtMs = clock.monotonicMs() + clock.random() * spanMs;
     this.#wake.abort();
   }
 

@@ -2,12 +2,17 @@ import { execFile } from 'node:child_process';
 import type { LeavingSign } from '../protocol/beat.ts';
 
 /** Asking systemd must leave time for the farewell itself. */
-const ASK_TIMEOUT_MS = 200;
+const ASK_TIMEOUT_MS = 400;
 /** How long a silence is announced for: a service restart; a machine's reboot. Policy clamps both. */
 const BEACON_FOR_MS = 120_000;
 const HOST_FOR_MS = 900_000;
 
-/** Why the beacon was asked to stop: the machine goes down, or only the service does. */
+/**
+ * Why the beacon was asked to stop: the machine goes down, or only the service does.
+ *
+ * A logind inhibitor would tell of a shutdown before it begins. It gains nothing here: the unit is ordered after the
+ * network and the bus, so it is stopped while both are up.
+ */
 export async function leavingSign(reason: string, isStopping = isSystemStopping): Promise<LeavingSign> {
   return (await isStopping())
     ? { what: 'host', reason: 'the system is shutting down or rebooting', forMs: HOST_FOR_MS }

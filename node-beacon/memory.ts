@@ -9,6 +9,8 @@ const Remembered = z.object({
   node: z.object({ name: z.string(), uid: z.string() }).optional(),
   /** The kubelet answered ok in this boot, at this address: another address may be a closed port. */
   kubeletOk: z.object({ boot: z.string(), url: z.string() }).optional(),
+  /** Where endpoints and proxy were found: lets a beacon beat that is started while its resolver hangs. */
+  addresses: z.record(z.string(), z.array(z.object({ address: z.string(), family: z.number() }))).optional(),
 });
 
 export type Remembered = z.infer<typeof Remembered>;

@@ -61,7 +61,11 @@ export class KubeNodeApi implements NodeApi {
   }
 
   async #ask(name: string, patch: string | undefined, signal: AbortSignal): Promise<NodeAnswer> {
-    const { server, trust, identity, token } = await this.#loadAccess();
+    const { server, trust, identity, token, nodeName } = await this.#loadAccess();
+    if (nodeName !== undefined && nodeName !== name) {
+      const why = `the kubeconfig is the one of the Node ${nodeName}, not of ${name}: set --node=${nodeName}`;
+      return { kind: 'denied', why: clip(why) };
+    }
     const headers: Record<string, string> = { accept: METADATA_ONLY, 'user-agent': BEACON_NAME };
     if (token !== undefined) headers['authorization'] = `Bearer ${token}`;
     if (patch !== undefined) headers['content-type'] = 'application/merge-patch+json';

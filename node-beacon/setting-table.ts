@@ -1,7 +1,17 @@
 import { hostname } from 'node:os';
+import { MAX_CHECK_NAME_LENGTH, MAX_CHECKS } from '../protocol/beat.ts';
 import { nodeNameFromHostname } from '../protocol/names.ts';
 import { KUBELET_KUBECONFIGS } from './kubeconfig.ts';
 import { LOG_LEVELS } from './log.ts';
+
+/** The settings as the unit reads them. */
+export const ENVIRONMENT_FILE = '/etc/farpulse/beacon.env';
+
+/** Ways to the observers. */
+export const TRANSPORTS = ['auto', 'https', 'websocket'] as const;
+
+/** Where the unit has the beacon write its status. */
+export const STATUS_FILE = '/run/farpulse-beacon/status.json';
 
 /** One thing that can be set. The help and the messages about wrong values are made of this table. */
 export interface SettingRow {
@@ -77,12 +87,79 @@ export const SETTINGS = [
     help: ['The private key, made at the first start. What the beacon remembers is kept beside it.'],
   },
   {
+    name: 'enrolment-file',
+    kind: 'text',
+    value: 'FILE',
+    expected: 'an absolute path',
+    help: [
+      'Written by `farpulse-beacon enrol`, which runs as root and reads the kubeconfig. With it the beacon itself',
+      'needs no kubeconfig, and asks for an enrolment by writing enrol-wanted in its state folder.',
+    ],
+  },
+  {
+    name: 'state-folder',
+    kind: 'text',
+    value: 'FOLDER',
+    expected: 'an absolute path',
+    help: ['Where the beacon keeps what it remembers. Default: where the key is.'],
+  },
+  {
+    name: 'status-file',
+    kind: 'text',
+    value: 'FILE',
+    expected: 'an absolute path',
+    help: [
+      'Where the beacon writes how it fares, for `farpulse-beacon status`. Default: nowhere.',
+      `\`status\` reads ${STATUS_FILE} when nothing else is said.`,
+    ],
+  },
+  {
+    name: 'metrics-file',
+    kind: 'text',
+    value: 'FILE',
+    expected: 'an absolute path',
+    help: ["The same for the textfile collector of Prometheus' node_exporter. Default: nowhere."],
+  },
+  {
+    name: 'check',
+    kind: 'list',
+    value: 'NAME=WHAT',
+    expected: `NAME=http(s)://… or NAME=/program arguments, at most ${MAX_CHECKS} of them`,
+    help: [
+      'Something else of this node to look at every 30 s, such as gpu=/usr/bin/nvidia-smi or cni=http://127.0.0.1:9099/liveness.',
+      'Well is a 2xx answer, or exit status 0, within 10 s. A program gets no shell; the name is lower-case letters,',
+      `digits and -, at most ${MAX_CHECK_NAME_LENGTH}. Several: as --endpoint.`,
+    ],
+  },
+  {
     name: 'interval-seconds',
     kind: 'text',
     value: 'SECONDS',
     fallback: '10',
     expected: 'a number from 1 to 300',
     help: ["Time between two beats. Must be the cluster's configured one."],
+  },
+  {
+    name: 'transport',
+    kind: 'text',
+    value: 'WAY',
+    fallback: 'auto',
+    expected: `one of ${TRANSPORTS.join(', ')}`,
+    help: [
+      'auto: beats go over WebSockets that stay open, one to each observer, which makes short intervals cheap; by HTTPS',
+      'where they cannot be had, and for every retry. https: by HTTPS only. websocket: as auto, but sockets are tried',
+      'with every beat, however often they have failed.',
+    ],
+  },
+  {
+    name: 'ca-file',
+    kind: 'text',
+    value: 'FILE',
+    expected: 'an absolute path',
+    help: [
+      "Certificates (PEM) of authorities to believe for endpoints and proxies, besides the system's.",
+      'For networks that end TLS with a CA of their own.',
+    ],
   },
   {
     name: 'kubelet-healthz',
@@ -117,9 +194,21 @@ export const SETTINGS = [
 
 export type SettingName = (typeof SETTINGS)[number]['name'];
 
-/** What can be asked of the executable. */
-export const COMMANDS = ['run'] as const;
-export type Command = (typeof COMMANDS)[number];
+/** What can be asked of the executable, and what it is for. */
+export const COMMANDS = {
+  run: 'Send beats for as long as it runs. The default.',
+  check: 'Send one beat and explain every step: the first thing to run when something does not work.',
+  status: 'Show how the running beacon fares.',
+  enrol:
+    'Annotate this Node with the key, once, by the kubeconfig. With --enrolment-file, leave there what came of it.',
+  key: 'Make the key if there is none, and show it.',
+  'rotate-key': 'Replace the key without a missed beat. Running it again goes on where it was interrupted.',
+} as const;
+export type Command = keyof typeof COMMANDS;
+
+/** These do without an endpoint: they look at this machine, or at its cluster, only. */
+export const LOCAL_COMMANDS = ['status', 'enrol', 'key'] as const satisfies readonly Command[];
+export type LocalCommand = (typeof LOCAL_COMMANDS)[number];
 
 /** `key-file` is FARPULSE_KEY_FILE in the environment. */
 export function envNameOf(name: string): string {
@@ -134,13 +223,23 @@ export function helpText(): string {
     const lines = [...help, ...(fallback === undefined ? [] : [`Default: ${fallback}`])];
     return [`  ${usage}  (${envNameOf(name)})`, ...lines.map((line) => `      ${line}`)].join('\n');
   });
-  return `Usage: farpulse-beacon [run] --endpoint URL --deployment NAME --cluster NAME [settings]
+  const commands = Object.entries(COMMANDS).map(([name, what]) => `  ${name}\n      ${what}`);
+  return `Usage: farpulse-beacon [command] --endpoint URL --deployment NAME --cluster NAME [settings]
 
-Sends a signed heartbeat of this Kubernetes node to farpulse, for as long as it runs.
+Sends a signed heartbeat of this Kubernetes node to farpulse.
 
-Settings: as a flag, or in the environment under the name in brackets; the flag wins.
+Commands:
+
+${commands.join('\n\n')}
+
+Settings: as a flag, or in the environment under the name in brackets; the flag wins. All commands but run also look
+into ${ENVIRONMENT_FILE}, where the unit has them from.
 
 ${settings.join('\n\n')}
+
+The usual variables are honoured too:
+  HTTPS_PROXY  http://[user:password@]host:port of a proxy, by CONNECT; https:// when it is spoken to in TLS
+  NO_PROXY     hosts reached without it: names (and all below them), addresses, CIDR ranges, or *
 
   -h, --help
       Print this text.
@@ -148,6 +247,10 @@ ${settings.join('\n\n')}
   --version
       Print the version.
 
-Exit status: 0 after SIGTERM or SIGINT, 1 when something needed is broken, 2 when a setting is wrong.
+  -j, --json
+      With status: as JSON.
+
+Exit status: 0 when all is well (run: after SIGTERM or SIGINT), 1 when something is not or cannot be, 2 when a setting
+is wrong.
 `;
 }

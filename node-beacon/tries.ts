@@ -3,9 +3,9 @@
  *
  * Invariants, for every interval and round trip:
  * 1. the first try is at 0;
- * 2. a try ends where the next one starts: a request lost on the way costs its own time, never the beat;
- * 3. all tries end before the next beat is due;
- * 4. there is always room for a second try, however slow the path.
+ * 2. a try ends where the next one starts, or before: a request lost on the way costs its own time, never the beat;
+ * 3. all tries end before the next beat is due, and each takes far less than an interval;
+ * 4. there is always room for a second try, however slow the path; only a beacon that backs off may have none.
  */
 
 /** The row is drawn for this interval; shorter intervals scale it, longer ones continue it. */
@@ -24,8 +24,22 @@ const MOST_SPACING = 0.4;
 /** The last try ends at this share of the interval. */
 const END = 0.95;
 
+/** What has not been answered by then will not be, at whatever interval. */
+const LONGEST_TRY_MS = 10_000;
+
+/** Retries of a beat while its beacon backs off. */
+const BACKED_OFF_RETRIES = 2;
+
 /** As in RFC 6298: one new sample in eight. */
 const SMOOTHING = 1 / 8;
+
+/** How far a beacon holds back, see backoff.ts. */
+export interface HoldingBack {
+  /** From 1 on. */
+  readonly level: number;
+  /** In [0, 1). */
+  readonly random: () => number;
+}
 
 /** One try, as offsets from the start of the beat. */
 export interface PlannedTry {
@@ -38,12 +52,17 @@ export interface PlannedTry {
  *
  * @param smoothedRoundTripMs 0 when none was measured yet
  */
-export function tryOffsetsMs(intervalMs: number, smoothedRoundTripMs: number): number[] {
+export function tryOffsetsMs(
+  intervalMs: number,
+  smoothedRoundTripMs: number,
+  holdingBack?: HoldingBack,
+): number[] {
   const leastMs = LEAST_TRY_MS * scaleOf(intervalMs);
   const spacingMs = Math.max(leastMs, Math.min(ROUND_TRIPS * smoothedRoundTripMs, MOST_SPACING * intervalMs));
   const latestMs = END * intervalMs - leastMs;
   const offsets = [0];
-  for (const drawnMs of drawnOffsets(intervalMs)) {
+  const row = holdingBack === undefined ? drawnOffsets(intervalMs) : jitteredOffsets(intervalMs, holdingBack);
+  for (const drawnMs of row) {
     const previousMs = offsets.at(-1) ?? 0;
     const offsetMs = Math.max(drawnMs, previousMs + spacingMs);
     if (offsetMs > latestMs) break;
@@ -53,9 +72,17 @@ export function tryOffsetsMs(intervalMs: number, smoothedRoundTripMs: number): n
 }
 
 /** The same with each try's end: the start of the next one, and for the last one the end of the row. */
-export function planTries(intervalMs: number, smoothedRoundTripMs: number): PlannedTry[] {
-  const offsets = tryOffsetsMs(intervalMs, smoothedRoundTripMs);
-  return offsets.map((startMs, index) => ({ startMs, endMs: offsets[index + 1] ?? END * intervalMs }));
+export function planTries(
+  intervalMs: number,
+  smoothedRoundTripMs: number,
+  holdingBack?: HoldingBack,
+): PlannedTry[] {
+  const offsets = tryOffsetsMs(intervalMs, smoothedRoundTripMs, holdingBack);
+  const longestMs = Math.min(LONGEST_TRY_MS, MOST_SPACING * intervalMs);
+  return offsets.map((startMs, index) => ({
+    startMs,
+    endMs: Math.min(offsets[index + 1] ?? END * intervalMs, startMs + longestMs),
+  }));
 }
 
 /** The smoothed round trip after one more answered try; unanswered tries say nothing about it (Karn). */
@@ -76,6 +103,17 @@ function* drawnOffsets(intervalMs: number): Generator<number> {
   while (offsetMs < intervalMs) {
     gapMs *= 2;
     offsetMs += gapMs;
+    yield offsetMs;
+  }
+}
+
+/** Each gap is drawn from a window twice as wide as the last (full jitter); what lies beyond the interval falls away. */
+function* jitteredOffsets(intervalMs: number, { level, random }: HoldingBack): Generator<number> {
+  let windowMs = intervalMs * 2 ** (level - 1);
+  let offsetMs = 0;
+  for (let retry = 0; retry < BACKED_OFF_RETRIES; retry++) {
+    offsetMs += random() * windowMs;
+    windowMs *= 2;
     yield offsetMs;
   }
 }

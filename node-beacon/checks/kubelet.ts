@@ -43,6 +43,8 @@ interface KubeletParts {
   readonly okThisBoot: boolean;
   /** Called once, when it first answers ok in this boot. */
   readonly onFirstOk: () => void;
+  /** Called when the kubelet has gone down or come back: observers should not wait for that. */
+  readonly onChange?: () => void;
 }
 
 /** Asks the kubelet's /healthz again and again; `sign` is what it last came to. */
@@ -71,11 +73,12 @@ export class KubeletCheck {
   }
 
   #note(next: KubeletState): void {
-    const { log, onFirstOk } = this.#parts;
+    const { log, onFirstOk, onChange } = this.#parts;
     const before = this.#state.sign;
     this.#state = next;
     if (next.sign.okThisBoot && !before.okThisBoot) onFirstOk();
     if (next.sign.state === before.state) return;
+    if (next.sign.state === 'down' || before.state === 'down') onChange?.();
     const level = next.sign.state === 'ok' ? 'info' : 'warn';
     log[level](`kubelet-${next.sign.state}`, { was: before.state, why: next.sign.why });
   }

@@ -1,8 +1,10 @@
 import http from 'node:http';
 import https from 'node:https';
-import type { LookupFunction, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import type { SecureContextOptions } from 'node:tls';
-import { clip, codeOf, whyOf } from '../text.ts';
+import { codeOf } from '../text.ts';
+import { explain } from './failure-text.ts';
+import { lookupBy, systemResolver } from './lookup.ts';
 import type { Failure } from './transport.ts';
 
 /** How to recognise the server and be recognised by it. */
@@ -19,7 +21,6 @@ export interface Question {
   readonly tls?: TlsTrust;
   /** Without one, the connection is new and closed after the answer. */
   readonly agent?: http.Agent | undefined;
-  readonly lookup?: LookupFunction;
   /** The rest of a longer answer is not read. */
   readonly maxAnswerBytes: number;
 }
@@ -33,7 +34,7 @@ export type Exchanged =
     }
   | {
       readonly kind: 'failed';
-      readonly failure: Exclude<Failure, 'http-status' | 'foreign-answer'>;
+      readonly failure: Extract<Failure, 'dns' | 'tcp' | 'tls' | 'proxy' | 'timeout'>;
       readonly why: string;
       readonly code: string | undefined;
       /** A kept connection that the other side had closed meanwhile: says nothing about the path. */
@@ -48,6 +49,8 @@ const STAGES = {
 } as const;
 type Stage = keyof typeof STAGES;
 
+const lookup = lookupBy(systemResolver);
+
 /** One HTTP request. Every outcome is a value; the signal ends it at once, wherever it is. */
 export function exchange(question: Question, signal: AbortSignal): Promise<Exchanged> {
   const { promise, resolve } = Promise.withResolvers<Exchanged>();
@@ -59,7 +62,7 @@ export function exchange(question: Question, signal: AbortSignal): Promise<Excha
     agent,
     headers: body === undefined ? headers : { ...headers, 'content-length': Buffer.byteLength(body) },
     ...tls,
-    ...(question.lookup === undefined ? {} : { lookup: question.lookup }),
+    lookup,
   });
 
   const timeOut = (): void => {
@@ -72,11 +75,13 @@ export function exchange(question: Question, signal: AbortSignal): Promise<Excha
     });
   };
   const fail = (error: Error): void => {
-    const code = codeOf(error);
-    const failure = stage === 'answer' ? 'tcp' : stage;
-    const why =
-      code === undefined || error.message.includes(code) ? whyOf(error) : clip(`${code}: ${whyOf(error)}`);
-    settle({ kind: 'failed', failure, why, code, stale: request.reusedSocket && !signal.aborted });
+    settle({
+      kind: 'failed',
+      failure: stage === 'answer' ? 'tcp' : stage,
+      why: explain(error),
+      code: codeOf(error),
+      stale: request.reusedSocket && !signal.aborted,
+    });
   };
   const settle = (result: Exchanged): void => {
     signal.removeEventListener('abort', timeOut);
@@ -106,7 +111,8 @@ function followStage(socket: Socket, url: URL, reached: (stage: Stage) => void):
   socket.once('secureConnect', () => reached('answer'));
 }
 
-async function readAnswer(response: http.IncomingMessage, maxBytes: number): Promise<Exchanged> {
+/** An answer, as far as it is not longer than that. */
+export async function readAnswer(response: http.IncomingMessage, maxBytes: number): Promise<Exchanged> {
   const chunks: Buffer[] = [];
   let length = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {

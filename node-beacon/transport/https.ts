@@ -1,22 +1,32 @@
-import http from 'node:http';
-import https from 'node:https';
+import type http from 'node:http';
+import type { Socket } from 'node:net';
 import { Ack, BEAT_CONTENT_TYPE, Problem, RECORDED_BY_HEADER } from '../../protocol/ack.ts';
 import { clip } from '../text.ts';
 import { BEACON_NAME } from '../version.ts';
+import { agentOver, type Connector } from './connector.ts';
 import { exchange, type Exchanged } from './exchange.ts';
-import { rememberingLookup } from './lookup.ts';
 import type { SignedBeat, Transport, TryResult } from './transport.ts';
 
 /** An ack is some 300 bytes; whoever sends more is not farpulse. */
-const MAX_ANSWER_BYTES = 16_384;
+export const MAX_ANSWER_BYTES = 16_384;
 
 /** A kept connection idle for longer is not trusted: middleboxes forget silently. */
 const MAX_IDLE_MS = 90_000;
 
+/** A connection and the agent that speaks over it. */
+interface Line {
+  readonly socket: Socket;
+  readonly agent: http.Agent;
+}
+
 /** Beats by HTTPS POST. A connection is kept for the next beat only while everything on it went well. */
 export class HttpsTransport implements Transport {
-  readonly #agents = new Map<string, http.Agent>();
-  readonly #lookup = rememberingLookup();
+  readonly #connector: Connector;
+  readonly #kept = new Map<string, Line>();
+
+  constructor(connector: Connector) {
+    this.#connector = connector;
+  }
 
   async send(
     endpoint: string,
@@ -24,61 +34,72 @@ export class HttpsTransport implements Transport {
     recordedBy: readonly string[],
     signal: AbortSignal,
   ): Promise<TryResult> {
-    let exchanged = await this.#post(endpoint, beat, recordedBy, signal);
-    if (exchanged.kind === 'failed' && exchanged.stale) {
-      // The other side closed the kept connection while the beat was under way; the beat is idempotent.
-      this.#forgetConnections(endpoint);
-      exchanged = await this.#post(endpoint, beat, recordedBy, signal);
+    const url = new URL(`${endpoint}/v1/beats`);
+    const question = { url, method: 'POST', headers: headersOf(recordedBy), body: beat.jws } as const;
+    const ask = ({ agent }: Line): Promise<Exchanged> =>
+      exchange({ ...question, agent, maxAnswerBytes: MAX_ANSWER_BYTES }, signal);
+
+    // Taken, not borrowed: a try that still hangs on it when the next one begins must not hold that one up too.
+    const kept = this.#takeKept(endpoint);
+    if (kept !== undefined) {
+      const exchanged = await ask(kept);
+      const isStale = exchanged.kind === 'failed' && exchanged.stale;
+      if (!isStale) return this.#conclude(endpoint, url, kept, readResult(exchanged, beat.digest));
+      // The other side closed it while the beat was under way; the beat is idempotent.
+      discard(kept);
     }
-    const result = readResult(exchanged, beat.digest);
-    if (result.kind === 'failed') this.#forgetConnections(endpoint);
-    return result;
+    const connected = await this.#connector.connect(url, signal);
+    if (connected.kind === 'failed') {
+      return { kind: 'failed', failure: connected.failure, why: connected.why };
+    }
+    const line = { socket: connected.socket, agent: agentOver(connected.socket, url, MAX_IDLE_MS) };
+    return this.#conclude(endpoint, url, line, readResult(await ask(line), beat.digest));
   }
 
   close(): void {
-    for (const endpoint of this.#agents.keys()) this.#forgetConnections(endpoint);
+    for (const line of this.#kept.values()) discard(line);
+    this.#kept.clear();
   }
 
-  #post(
-    endpoint: string,
-    beat: SignedBeat,
-    recordedBy: readonly string[],
-    signal: AbortSignal,
-  ): Promise<Exchanged> {
-    const headers: Record<string, string> = { 'content-type': BEAT_CONTENT_TYPE, 'user-agent': BEACON_NAME };
-    // Names come from answers; one that no header may carry would make the request itself throw.
-    const names = recordedBy.filter((name) => /^[\w.:-]+$/.test(name));
-    if (names.length > 0) headers[RECORDED_BY_HEADER] = names.join(',');
-    return exchange(
-      {
-        url: new URL(`${endpoint}/v1/beats`),
-        method: 'POST',
-        headers,
-        body: beat.jws,
-        agent: this.#agentFor(endpoint),
-        lookup: this.#lookup,
-        maxAnswerBytes: MAX_ANSWER_BYTES,
-      },
-      signal,
-    );
+  /** Keeps the connection or ends it. */
+  #conclude(endpoint: string, url: URL, line: Line, result: TryResult): TryResult {
+    if (result.kind === 'failed') {
+      discard(line);
+      this.#connector.failed(url);
+    } else {
+      const other = this.#kept.get(endpoint);
+      if (other !== undefined) discard(other);
+      this.#kept.set(endpoint, line);
+    }
+    return result;
   }
 
-  #agentFor(endpoint: string): http.Agent {
-    const kept = this.#agents.get(endpoint);
-    if (kept !== undefined) return kept;
-    const options = { keepAlive: true, maxFreeSockets: 1, timeout: MAX_IDLE_MS };
-    const agent = endpoint.startsWith('https:') ? new https.Agent(options) : new http.Agent(options);
-    this.#agents.set(endpoint, agent);
-    return agent;
-  }
-
-  #forgetConnections(endpoint: string): void {
-    this.#agents.get(endpoint)?.destroy();
-    this.#agents.delete(endpoint);
+  /** The kept connection, if it can carry one more request. */
+  #takeKept(endpoint: string): Line | undefined {
+    const line = this.#kept.get(endpoint);
+    this.#kept.delete(endpoint);
+    const isIdle = Object.values(line?.agent.freeSockets ?? {}).some((sockets) => (sockets?.length ?? 0) > 0);
+    if (isIdle) return line;
+    if (line !== undefined) discard(line);
+    return undefined;
   }
 }
 
-function readResult(exchanged: Exchanged, digest: string): TryResult {
+function discard({ agent, socket }: Line): void {
+  agent.destroy();
+  socket.destroy();
+}
+
+function headersOf(recordedBy: readonly string[]): Record<string, string> {
+  const headers: Record<string, string> = { 'content-type': BEAT_CONTENT_TYPE, 'user-agent': BEACON_NAME };
+  // Names come from answers; one that no header may carry would make the request itself throw.
+  const names = recordedBy.filter((name) => /^[\w.:-]+$/.test(name));
+  if (names.length > 0) headers[RECORDED_BY_HEADER] = names.join(',');
+  return headers;
+}
+
+/** What an answer means for the beat of this digest. */
+export function readResult(exchanged: Exchanged, digest: string): TryResult {
   if (exchanged.kind === 'failed') return { kind: 'failed', failure: exchanged.failure, why: exchanged.why };
   const { status, headers, body } = exchanged;
   const json = parseJson(body);
@@ -126,7 +147,8 @@ function parseRetryAfter(value: string | undefined, dateHeader: string | undefin
   return Number.isNaN(spanMs) ? undefined : Math.max(0, spanMs);
 }
 
-function parseJson(text: string): unknown {
+/** Undefined when it is none. */
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

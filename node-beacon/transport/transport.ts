@@ -8,6 +8,8 @@ export type Failure =
   | 'tcp'
   /** The handshake failed: a certificate, or something in between. */
   | 'tls'
+  /** The proxy was not reached, or refused: nothing is known of what lies beyond it. */
+  | 'proxy'
   /** Not answered by the try's deadline. */
   | 'timeout'
   /** The service's own edge answered an error: 5xx or 429. */
@@ -41,6 +43,8 @@ export interface SignedBeat {
 
 /** A way to bring beats to the observers. */
 export interface Transport {
+  /** How the last beat that was recorded went, where there is a choice. */
+  readonly used?: 'https' | 'websocket';
   /**
    * Tries once. Answers soon after the signal at the latest, and never throws.
    *

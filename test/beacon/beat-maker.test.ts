@@ -1,7 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { type Beat, MAX_BEAT_BYTES, parseBeat } from '../../protocol/beat.ts';
+import {
+  type Beat,
+  MAX_BEAT_BYTES,
+  MAX_CHECK_NAME_LENGTH,
+  MAX_CHECK_WHY_LENGTH,
+  MAX_CHECKS,
+  parseBeat,
+} from '../../protocol/beat.ts';
 import { peekBeat } from '../../protocol/jws.ts';
 import { BeatMaker, type Signs, signerWith } from '../../node-beacon/beat-maker.ts';
 import { readHost } from '../../node-beacon/host.ts';
@@ -10,6 +17,12 @@ import { clip, whyOf } from '../../node-beacon/text.ts';
 import { temporaryFolder } from './support/folder.ts';
 
 const CALM: Signs = { kubelet: { state: 'ok', okThisBoot: true }, api: { state: 'ok' } };
+
+const MANY_CHECKS = Array.from({ length: MAX_CHECKS }, () => ({
+  name: 'c'.repeat(MAX_CHECK_NAME_LENGTH),
+  state: 'unknown' as const,
+  why: '\u20ac'.repeat(MAX_CHECK_WHY_LENGTH),
+}));
 
 function makerOf(parts: Partial<ConstructorParameters<typeof BeatMaker>[0]> = {}): {
   maker: BeatMaker;
@@ -47,7 +60,8 @@ test('the sequence rises when the uptime stands still, falls, or two beats are m
 
 test('what the wire’s parser reads is what was put in', async () => {
   const leaving = { what: 'host', reason: 'reboot', forMs: 1_000 } as const;
-  const { maker, beats } = makerOf();
+  const checks = [{ name: 'gpu', state: 'failed', why: 'exit status 9' }] as const;
+  const { maker, beats } = makerOf({ signs: () => ({ ...CALM, checks }) });
   await maker.make('uid-1', leaving);
   expect(parseBeat(beats[0])).toEqual({
     ok: true,
@@ -63,8 +77,23 @@ test('what the wire’s parser reads is what was put in', async () => {
       ...CALM,
       leaving,
       beacon: 'test',
+      checks,
+      features: ['checks', 'early-beat', 'leaving', 'rotation'],
     },
   });
+});
+
+test.for<{ name: string; fields: object }>([
+  { name: 'checks that are no list', fields: { checks: 'gpu' } },
+  { name: 'more checks than may be', fields: { checks: MANY_CHECKS.concat(MANY_CHECKS) } },
+  { name: 'a state of a later release', fields: { checks: [{ name: 'gpu', state: 'degraded' }] } },
+  { name: 'a feature that is no name', fields: { features: ['<b>'] } },
+])('$name cost no beat: they are left out', async ({ fields }) => {
+  const { maker, beats } = makerOf();
+  await maker.make('uid-1');
+  const parsed = parseBeat({ ...beats[0], features: undefined, ...fields });
+  expect(parsed).toMatchObject({ ok: true, beat: { uid: 'uid-1' } });
+  expect(parsed.ok && [parsed.beat.checks, parsed.beat.features]).toEqual([undefined, undefined]);
 });
 
 test('a beat with every field at its longest stays under the size that is refused unread', async () => {
@@ -79,12 +108,19 @@ test('a beat with every field at its longest stays under the size that is refuse
     signs: () => ({
       kubelet: { state: 'unknown', okThisBoot: false, why },
       api: { state: 'unknown', why, roundTripMs: 123_456_789 },
+      checks: MANY_CHECKS,
     }),
     sign: signerWith(key),
   });
   const { jws } = await maker.make('u'.repeat(64), { what: 'beacon', reason: why, forMs: 900_000 });
   expect(jws.length).toBeLessThan(MAX_BEAT_BYTES);
   expect(peekBeat(jws)).toMatchObject({ ok: true });
+});
+
+test('all checks with all their words go into a beat that has little else to say', async () => {
+  const { maker, beats } = makerOf({ signs: () => ({ ...CALM, checks: MANY_CHECKS }) });
+  await maker.make('uid-1');
+  expect(beats[0]?.checks).toEqual(MANY_CHECKS);
 });
 
 test('text from elsewhere is one short line without control characters', () => {

@@ -11,6 +11,7 @@ const TWO = ['https://a.example', 'https://b.example'];
 async function play(
   replies: readonly Reply[],
   endpoints = ONE,
+  pausedUntilMs = new Map<string, number>(),
 ): Promise<{ delivery: Delivery; transport: ScriptedTransport }> {
   const clock = new VirtualClock();
   const transport = new ScriptedTransport(clock, replies);
@@ -20,6 +21,8 @@ async function play(
     startedAtMs: 0,
     endsAtMs: 9_500,
     endpoints,
+    pausedUntilMs,
+    maxPauseMs: 10_000,
     transport,
     clock,
     signal: new AbortController().signal,
@@ -138,6 +141,31 @@ describe('several endpoints', () => {
   });
 });
 
+describe('Retry-After outlives the beat', () => {
+  test.for([
+    { name: 'as it was asked for', retryAfterMs: 9_000, untilMs: 9_005 },
+    {
+      name: 'to one interval at most: a longer one would make a live node silent',
+      retryAfterMs: 3_600_000,
+      untilMs: 10_005,
+    },
+  ])('$name', async ({ retryAfterMs, untilMs }) => {
+    const pausedUntilMs = new Map<string, number>();
+    await play([failed({ retryAfterMs })], ONE, pausedUntilMs);
+    expect([...pausedUntilMs]).toEqual([[ONE[0], untilMs]]);
+  });
+
+  test('the next beat begins when the endpoint may be asked again', async () => {
+    const { transport } = await play([acked(['weur', 'enam'])], ONE, new Map([['https://a.example', 1_500]]));
+    expect(transport.sentAtMs).toEqual([2_000]);
+  });
+
+  test('the next beat begins with the other endpoint', async () => {
+    const { transport } = await play([acked(['weur', 'enam'])], TWO, new Map([['https://a.example', 1_500]]));
+    expect(transport.sent.map(({ atMs, endpoint }) => [atMs, endpoint])).toEqual([[0, TWO[1]]]);
+  });
+});
+
 test('the reasons of single observers are kept beside a delivered beat', async () => {
   const { delivery } = await play([acked(['weur', 'enam'], 50, [['apac', 'wrong-uid']])]);
   expect(delivery.outcome.kind).toBe('delivered');
@@ -159,6 +187,8 @@ test('an interrupted delivery settles at once', async () => {
     startedAtMs: 0,
     endsAtMs: 9_500,
     endpoints: ONE,
+    pausedUntilMs: new Map(),
+    maxPauseMs: 10_000,
     transport: new ScriptedTransport(clock, ['no-answer']),
     clock,
     signal: stop.signal,

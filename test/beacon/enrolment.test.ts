@@ -204,6 +204,16 @@ describe('the way to the API server', () => {
   });
 });
 
+test('a kubeconfig of another Node is refused with the name to set, and nothing is asked', async () => {
+  const server = await serveNode({ uid: 'uid-1', resourceVersion: 7 });
+  const outcome = await enrol(apiOf(server, { nodeName: 'node-7' }), 'node-1', OWN, signal());
+  expect(outcome).toEqual({
+    kind: 'denied',
+    why: 'the kubeconfig is the one of the Node node-7, not of node-1: set --node=node-7',
+  });
+  expect(server.requests).toHaveLength(0);
+});
+
 test('an admin’s command is complete', () => {
   expect(annotateCommand('node-1', OWN)).toBe(
     `kubectl annotate node node-1 --overwrite farpulse/beacon-key=${'A'.repeat(43)}`,

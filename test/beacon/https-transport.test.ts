@@ -1,9 +1,13 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { Connector } from '../../node-beacon/transport/connector.ts';
 import { HttpsTransport } from '../../node-beacon/transport/https.ts';
+import { systemResolver } from '../../node-beacon/transport/lookup.ts';
+import { Trust } from '../../node-beacon/transport/trust.ts';
 import type { TryResult } from '../../node-beacon/transport/transport.ts';
 import { selfSigned } from './support/certificate.ts';
+import { collectingLog } from './support/collecting-log.ts';
 import { eventually } from './support/eventually.ts';
 import { type Answer, closedPort, sendJson, serve } from './support/local-server.ts';
 
@@ -13,7 +17,14 @@ const ackIt: Answer = (_request, response) => sendJson(response, 200, ACK);
 const PATIENT_MS = 10_000;
 
 function makeTransport(): HttpsTransport {
-  const transport = new HttpsTransport();
+  const transport = new HttpsTransport(
+    new Connector({
+      resolve: (hostname) => systemResolver.addresses(hostname),
+      trust: new Trust({ caFile: undefined, log: collectingLog().log }),
+      proxy: undefined,
+      staggerMs: 250,
+    }),
+  );
   onTestFinished(() => transport.close());
   return transport;
 }
@@ -248,6 +259,22 @@ describe('connections', () => {
     await send(server.url, transport);
     expect(await send(server.url, transport)).toMatchObject({ kind: 'acked' });
     expect(server.requests).toHaveLength(3);
+    expect(server.connections).toHaveLength(2);
+  });
+
+  test('a try that still hangs on the kept one does not hold up the next try', async () => {
+    const server = await serve((request, response) => {
+      if (server.requests.length !== 2) ackIt(request, response);
+    });
+    const transport = makeTransport();
+    await send(server.url, transport);
+    const deadline = new AbortController();
+    const hanging = transport.send(server.url, BEAT, [], deadline.signal);
+    expect(await send(server.url, transport)).toMatchObject({ kind: 'acked' });
+    deadline.abort();
+    expect(await hanging).toMatchObject({ kind: 'failed', failure: 'timeout' });
+    // The connection that worked is kept, though the other try ended later.
+    expect(await send(server.url, transport)).toMatchObject({ kind: 'acked' });
     expect(server.connections).toHaveLength(2);
   });
 

@@ -7,6 +7,7 @@ import {
   KUBELET_KUBECONFIGS,
   loadKubeconfig,
 } from '../../node-beacon/kubeconfig.ts';
+import { selfSigned } from './support/certificate.ts';
 import { temporaryFolder } from './support/folder.ts';
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
@@ -185,4 +186,21 @@ test('the first of the known places that exists is used, and none is an answer t
   const [, second = '', third = ''] = KUBELET_KUBECONFIGS;
   expect(findKubeconfig((path) => path === third || path === second)).toBe(second);
   expect(findKubeconfig(() => false)).toBeUndefined();
+});
+
+test.for([
+  { commonName: 'system:node:node-1.example.com', nodeName: 'node-1.example.com' },
+  { commonName: 'kubernetes-admin', nodeName: undefined },
+])('a client certificate of $commonName is for the Node $nodeName', async ({ commonName, nodeName }) => {
+  const { cert, key } = selfSigned(commonName);
+  const user = { 'client-certificate-data': base64(cert), 'client-key-data': base64(key) };
+  const access = await load(
+    JSON.stringify({
+      clusters: [{ name: 'c', cluster: { server: 'https://10.0.0.1:6443' } }],
+      users: [{ name: 'u', user }],
+      contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+      'current-context': 'x',
+    }),
+  );
+  expect(access.nodeName).toBe(nodeName);
 });

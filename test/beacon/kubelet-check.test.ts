@@ -110,6 +110,7 @@ function watch(url: string) {
   const { log, events } = collectingLog();
   const stop = new AbortController();
   const firstOks: true[] = [];
+  const changes: string[] = [];
   const check = new KubeletCheck({
     url: new URL(url),
     rhythm: QUICK,
@@ -117,15 +118,16 @@ function watch(url: string) {
     log,
     okThisBoot: false,
     onFirstOk: () => firstOks.push(true),
+    onChange: () => changes.push(check.sign.state),
   });
   const running = check.run(stop.signal);
-  return { check, stop, running, events, firstOks };
+  return { check, stop, running, events, firstOks, changes };
 }
 
 describe('against a real server', () => {
   test('ok, gone and back are seen and told once each, on a new connection each time', async () => {
     const kubelet = await serve((_request, response) => response.end('ok'));
-    const { check, stop, running, events, firstOks } = watch(`${kubelet.url}/healthz`);
+    const { check, stop, running, events, firstOks, changes } = watch(`${kubelet.url}/healthz`);
     await eventually(() => expect(kubelet.requests.length).toBeGreaterThan(2));
     expect(check.sign).toEqual({ state: 'ok', okThisBoot: true });
     expect(new Set(kubelet.requests.map(({ socket }) => socket)).size).toBe(kubelet.requests.length);
@@ -145,6 +147,7 @@ describe('against a real server', () => {
     await running;
     expect(events()).toEqual(['kubelet-ok', 'kubelet-down', 'kubelet-ok']);
     expect(firstOks).toHaveLength(1);
+    expect(changes).toEqual(['down', 'ok']);
   });
 
   test('a kubelet that accepts and never answers is down after two timeouts', async () => {

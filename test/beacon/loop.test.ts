@@ -112,13 +112,35 @@ describe('the rhythm', () => {
     expect(transport.sentAtMs).toEqual([0, 300_500]);
   });
 
-  test('suspended time shows in the sequence and is told, though the monotonic clock slept', async () => {
-    const { clock, beats, host, events } = setUp();
+  test('after a suspend, which timers do not count, a beat follows within a quarter of the interval', async () => {
+    const { clock, beats, host, transport, entries } = setUp();
     await clock.advance(1_000);
     host.suspendedMs = 3_600_000;
+    await clock.advance(11_500);
+    expect(transport.sentAtMs).toEqual([0, 2_500, 12_500]);
+    expect(beats[1]?.seq).toBe(UPTIME_AT_START_MS + 2_500 + 3_600_000);
+    const gaps = entries.filter(({ event }) => event === 'gap');
+    expect(gaps.map(({ fields }) => fields)).toEqual([{ seconds: 3603, why: 'the machine was suspended' }]);
+  });
+
+  test('a changed sign is sent at once, once in an interval, and the rhythm stays', async () => {
+    const { clock, transport, loop } = setUp();
+    await clock.advance(3_000);
+    loop.hurry();
+    await clock.advance(1_000);
+    loop.hurry();
+    await clock.advance(6_000);
+    expect(transport.sentAtMs).toEqual([0, 3_000, 10_000]);
+    await clock.advance(1_000);
+    loop.hurry();
     await clock.advance(9_000);
-    expect(beats[1]?.seq).toBe(UPTIME_AT_START_MS + 10_000 + 3_600_000);
-    expect(events()).toContain('gap');
+    expect(transport.sentAtMs).toEqual([0, 3_000, 10_000, 11_000, 20_000]);
+  });
+
+  test('a loop that turns is not idle, whatever becomes of its beats', async () => {
+    const { clock, loop } = setUp({ replies: ['no-answer'] });
+    await clock.advance(100_000);
+    expect(loop.idleMs).toBeLessThan(2_500);
   });
 });
 
@@ -189,6 +211,48 @@ describe('the way to the endpoints', () => {
       endpoints[1],
       endpoints[1],
     ]);
+  });
+});
+
+describe('when nothing is delivered for long', () => {
+  /** The offsets of the tries of each beat, by the interval they fell into. */
+  const triesPerBeat = (sentAtMs: number[], startMs: number): number[] => {
+    const counts: number[] = [];
+    for (const atMs of sentAtMs) {
+      const beat = Math.floor((atMs - startMs) / 10_000);
+      counts[beat] = (counts[beat] ?? 0) + 1;
+    }
+    return counts;
+  };
+
+  test('retries end after four lost beats, the beats go on, and three delivered ones bring the retries back', async () => {
+    const { clock, transport } = setUp({ replies: ['no-answer'], chance: 0.999 });
+    await clock.advance(9_990 + 70_000 - 1);
+    expect(triesPerBeat(transport.sentAtMs, 9_990)).toEqual([5, 5, 5, 5, 1, 1, 1]);
+    transport.play(DELIVERED);
+    await clock.advance(20_000);
+    transport.play('no-answer'); // after two only
+    await clock.advance(10_000);
+    transport.play(DELIVERED);
+    await clock.advance(30_000);
+    transport.play('no-answer');
+    await clock.advance(10_000);
+    expect(triesPerBeat(transport.sentAtMs, 9_990).slice(7)).toEqual([1, 1, 1, 1, 1, 1, 5]);
+  });
+
+  test('the beats’ single tries alternate over the endpoints', async () => {
+    const endpoints = ['https://a.example', 'https://b.example'];
+    const { clock, transport } = setUp({ endpoints, replies: ['no-answer'], chance: 0.999 });
+    await clock.advance(9_990 + 80_000 - 1);
+    const last = transport.sent.slice(-4).map(({ endpoint }) => endpoint);
+    expect(last).toEqual([last[0], last[1], last[0], last[1]]);
+    expect(new Set(last).size).toBe(2);
+  });
+
+  test('Retry-After holds for the next beat too, for an interval at most', async () => {
+    const { clock, transport } = setUp({ replies: [failed({ retryAfterMs: 3_600_000 }), DELIVERED] });
+    await clock.advance(20_000);
+    expect(transport.sentAtMs).toEqual([0, 11_000, 20_000]);
   });
 });
 

@@ -1,100 +1,13 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { describe, expect, onTestFinished, test } from 'vitest';
-import type { Beat } from '../../protocol/beat.ts';
-import { digestOf, importPublicKey, isSignedBy, peekBeat } from '../../protocol/jws.ts';
+import { describe, expect, test } from 'vitest';
+import { importPublicKey, isSignedBy } from '../../protocol/jws.ts';
 import { KEY_ANNOTATION, parseKeyAnnotation } from '../../protocol/keys.ts';
 import { findKubeconfig } from '../../node-beacon/kubeconfig.ts';
+import { flags, serveCluster, serveEdge, start, writeKubeconfig } from './support/beacon-process.ts';
 import { eventually } from './support/eventually.ts';
 import { temporaryFolder } from './support/folder.ts';
-import { type LocalServer, sendJson, serve } from './support/local-server.ts';
-
-const MAIN = fileURLToPath(new URL('../../node-beacon/main.ts', import.meta.url));
-
-interface Beacon {
-  readonly process: ChildProcess;
-  /** What it has said so far. */
-  readonly said: { out: string; err: string };
-  /** Its exit status, or the signal that ended it. */
-  readonly ended: Promise<number | string | null>;
-}
-
-/** Starts the beacon as its unit does; the test's end ends it. */
-function start(...args: readonly string[]): Beacon {
-  const child = spawn(process.execPath, [MAIN, ...args], {
-    env: { PATH: process.env['PATH'] },
-    stdio: 'pipe',
-  });
-  const said = { out: '', err: '' };
-  child.stdout.on('data', (chunk: Buffer) => (said.out += chunk.toString()));
-  child.stderr.on('data', (chunk: Buffer) => (said.err += chunk.toString()));
-  const ended = once(child, 'close').then(
-    ([status, signal]: (number | string | null)[]) => status ?? signal ?? null,
-  );
-  onTestFinished(async () => {
-    child.kill('SIGKILL');
-    await ended;
-  });
-  return { process: child, said, ended };
-}
-
-/** An edge that acknowledges every beat and keeps it. */
-async function serveEdge(): Promise<{ server: LocalServer; beats: { jws: string; beat: Beat }[] }> {
-  const beats: { jws: string; beat: Beat }[] = [];
-  const server = await serve((request, response) => {
-    const peeked = peekBeat(request.body);
-    if (!peeked.ok) return void response.writeHead(400).end();
-    beats.push({ jws: request.body, beat: peeked.beat });
-    void digestOf(request.body).then((digest) =>
-      sendJson(response, 200, { v: 1, digest, recordedBy: ['weur', 'enam'], missing: [], quorum: 2 }),
-    );
-  });
-  return { server, beats };
-}
-
-/** An API server with one Node and a kubelet that is well. */
-async function serveCluster(): Promise<{ server: LocalServer; annotations: Record<string, string> }> {
-  const annotations: Record<string, string> = {};
-  const server = await serve((request, response) => {
-    if (request.path === '/healthz') return void response.end('ok');
-    if (request.method === 'PATCH') {
-      Object.assign(
-        annotations,
-        (JSON.parse(request.body) as { metadata: { annotations: object } }).metadata.annotations,
-      );
-    }
-    sendJson(response, 200, { metadata: { uid: 'uid-of-node-1', resourceVersion: '1', annotations } });
-  });
-  return { server, annotations };
-}
-
-async function writeKubeconfig(folder: string, server: string): Promise<string> {
-  const path = join(folder, 'kubelet.conf');
-  const content = [
-    `clusters: [{name: c, cluster: {server: "${server}"}}]`,
-    'users: [{name: u, user: {token: secret}}]',
-    'contexts: [{name: x, context: {cluster: c, user: u}}]',
-    'current-context: x',
-  ];
-  await writeFile(path, content.join('\n'));
-  return path;
-}
-
-function flags(folder: string, edge: string, kubelet: string): string[] {
-  const settings = {
-    endpoint: edge,
-    deployment: 'test',
-    cluster: 'berlin',
-    node: 'node-1',
-    'key-file': join(folder, 'beacon.key'),
-    'interval-seconds': '1',
-    'kubelet-healthz': `${kubelet}/healthz`,
-  };
-  return Object.entries(settings).map(([name, value]) => `--${name}=${value}`);
-}
+import { serve } from './support/local-server.ts';
 
 describe('the executable', () => {
   test('enrols itself, beats with its signs, and says goodbye', async () => {

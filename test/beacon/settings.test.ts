@@ -29,8 +29,16 @@ describe('settings', () => {
       kubeconfig: undefined,
       nodeUid: undefined,
       keyFile: '/var/lib/farpulse/beacon.key',
+      enrolmentFile: undefined,
       memoryFile: '/var/lib/farpulse/memory.json',
+      enrolWantedFile: '/var/lib/farpulse/enrol-wanted',
+      statusFile: undefined,
+      transport: 'auto',
+      metricsFile: undefined,
+      checks: [],
       intervalMs: 10_000,
+      caFile: undefined,
+      proxy: undefined,
       kubeletHealthz: new URL('http://127.0.0.1:10248/healthz'),
       apiUrl: undefined,
       checkApi: true,
@@ -47,7 +55,14 @@ describe('settings', () => {
       FARPULSE_KUBECONFIG: '/etc/kubelet.conf',
       FARPULSE_NODE_UID: '3a2d9d2e-5a3a-4f0e-9d7e-0f6b2f1c9a11',
       FARPULSE_KEY_FILE: '/keys/own.key',
+      FARPULSE_ENROLMENT_FILE: '/keys/enrolment.json',
+      FARPULSE_STATE_FOLDER: '/state',
+      FARPULSE_STATUS_FILE: '/run/status.json',
+      FARPULSE_TRANSPORT: 'https',
+      FARPULSE_METRICS_FILE: '/run/beacon.prom',
+      FARPULSE_CHECK: 'gpu=/usr/bin/nvidia-smi -L, cni=http://127.0.0.1:9099/liveness',
       FARPULSE_INTERVAL_SECONDS: '2.5',
+      FARPULSE_CA_FILE: '/etc/ssl/ours.pem',
       FARPULSE_KUBELET_HEALTHZ: 'http://[::1]:1234/healthz',
       FARPULSE_API_URL: 'https://api.example:6443',
       FARPULSE_NO_API_CHECK: 'true',
@@ -61,13 +76,50 @@ describe('settings', () => {
       kubeconfig: '/etc/kubelet.conf',
       nodeUid: '3a2d9d2e-5a3a-4f0e-9d7e-0f6b2f1c9a11',
       keyFile: '/keys/own.key',
-      memoryFile: '/keys/memory.json',
+      enrolmentFile: '/keys/enrolment.json',
+      memoryFile: '/state/memory.json',
+      enrolWantedFile: '/state/enrol-wanted',
+      statusFile: '/run/status.json',
+      transport: 'https',
+      metricsFile: '/run/beacon.prom',
+      checks: [
+        { name: 'gpu', program: '/usr/bin/nvidia-smi', args: ['-L'] },
+        { name: 'cni', url: new URL('http://127.0.0.1:9099/liveness') },
+      ],
       intervalMs: 2_500,
+      caFile: '/etc/ssl/ours.pem',
+      proxy: undefined,
       kubeletHealthz: new URL('http://[::1]:1234/healthz'),
       apiUrl: 'https://api.example:6443',
       checkApi: false,
       logLevel: 'debug',
     });
+  });
+
+  test.for(['status', 'enrol', 'key'] as const)('%s needs no endpoint', (command) => {
+    expect(parseSettings([command, '--node', 'node-1'], {})).toMatchObject({
+      kind: 'local-command',
+      command,
+    });
+  });
+
+  test.for(['check', 'rotate-key'] as const)('%s needs all that a beat needs', (command) => {
+    expect(parseSettings([command, '--node', 'node-1'], {})).toMatchObject({ kind: 'wrong' });
+    expect(parseSettings([command, ...REQUIRED], {})).toMatchObject({ kind: 'command', command });
+  });
+
+  test('the proxy comes from the usual variables', () => {
+    const env = { HTTPS_PROXY: 'http://me:geheim@proxy.example:3128', NO_PROXY: '.cluster.local' };
+    expect(settingsOf(REQUIRED, env).proxy?.name).toBe('proxy.example:3128');
+  });
+
+  test('a wrong proxy is told without its password', () => {
+    const parsed = parseSettings(REQUIRED, { HTTPS_PROXY: 'socks5://me:geheim@proxy.example' });
+    expect(parsed).toMatchObject({
+      kind: 'wrong',
+      problems: [expect.stringMatching(/^HTTPS_PROXY: expected/)],
+    });
+    expect(JSON.stringify(parsed)).not.toContain('geheim');
   });
 
   test('a flag wins over the environment, an empty variable counts as absent', () => {
@@ -197,7 +249,26 @@ describe('a wrong setting is named with what was expected', () => {
       args: ['--log-level', 'trace'],
       problem: '--log-level "trace": expected one of debug, info, warn, error',
     },
-    { name: 'an unknown command', args: ['walk'], problem: 'command "walk": expected run' },
+    {
+      name: 'an unknown command',
+      args: ['walk'],
+      problem: 'command "walk": expected one of run, check, status, enrol, key, rotate-key',
+    },
+    ...[
+      ['a check without a name', '/usr/bin/true'],
+      ['a check that is looked up in PATH', 'gpu=nvidia-smi -L'],
+      ['a check with a name that no beat may carry', 'The_GPU=/usr/bin/true'],
+    ].map(([name = '', check = '']) => ({
+      name,
+      args: ['--check', check],
+      problem: `--check "${check}": expected NAME=http(s)://… or NAME=/program arguments, at most 8 of them`,
+    })),
+    {
+      name: 'two checks of one name',
+      args: ['--check', 'a=/bin/true', '--check', 'a=/bin/false'],
+      problem:
+        '--check "a=/bin/true,a=/bin/false": expected NAME=http(s)://… or NAME=/program arguments, at most 8 of them',
+    },
     { name: 'too many words', args: ['run', 'fast'], problem: '"fast": expected nothing after the command' },
     {
       name: 'an unknown flag',

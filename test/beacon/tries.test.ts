@@ -59,15 +59,35 @@ describe('the offsets of a beat’s tries', () => {
         const what = `${intervalMs} ms, round trip ${roundTripMs} ms`;
         expect(plan[0]?.startMs, what).toBe(0);
         expect(plan.length, what).toBeGreaterThanOrEqual(2);
+        const longestMs = Math.min(10_000, 0.4 * intervalMs);
         const least = Math.min(1_000, intervalMs / 10) - 1e-6;
         for (const [index, { startMs, endMs }] of plan.entries()) {
           expect(endMs - startMs, `${what}, try ${index}`).toBeGreaterThanOrEqual(least);
-          expect(endMs, `${what}, try ${index}`).toBe(plan[index + 1]?.startMs ?? intervalMs * 0.95);
+          const nextMs = plan[index + 1]?.startMs ?? intervalMs * 0.95;
+          expect(endMs, `${what}, try ${index}`).toBe(Math.min(nextMs, startMs + longestMs));
         }
         const firstRetryMs = plan[1]?.startMs ?? 0;
         expect(firstRetryMs, what).toBeGreaterThanOrEqual(Math.min(3 * roundTripMs, 0.4 * intervalMs) - 1e-6);
       }
     }
+  });
+});
+
+describe('a beacon that backs off', () => {
+  test.for([
+    {
+      name: 'level 1: windows of one and of two intervals',
+      level: 1,
+      draws: [0.3, 0.25],
+      offsets: [0, 3_000, 8_000],
+    },
+    { name: 'what lies beyond the interval falls away', level: 1, draws: [0.3, 0.5], offsets: [0, 3_000] },
+    { name: 'level 2: twice as wide', level: 2, draws: [0.3, 0.01], offsets: [0, 6_000, 7_000] },
+    { name: 'level 4: mostly one try', level: 4, draws: [0.3, 0.3], offsets: [0] },
+    { name: 'never closer than a try needs', level: 1, draws: [0, 0], offsets: [0, 1_000, 2_000] },
+  ])('$name', ({ level, draws, offsets }) => {
+    const left = [...draws];
+    expect(tryOffsetsMs(10_000, 0, { level, random: () => left.shift() ?? 1 })).toEqual(offsets);
   });
 });
 

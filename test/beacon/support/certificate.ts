@@ -1,4 +1,5 @@
 import { generateKeyPairSync, sign } from 'node:crypto';
+import { isIPv4 } from 'node:net';
 
 /*
  * A self-signed certificate for tests, made when it is needed: no private key lies in the repository and nothing
@@ -28,17 +29,32 @@ export interface Certificate {
   readonly key: string;
 }
 
-/** A certificate for 127.0.0.1 and localhost that is its own authority. */
-export function selfSigned(commonName: string): Certificate {
+interface Wishes {
+  /** Names and IPv4 addresses that it is for. */
+  readonly hosts?: readonly string[];
+  /** In UTCTime: YYMMDDhhmmssZ. */
+  readonly from?: string;
+  readonly to?: string;
+}
+
+/** A certificate that is its own authority; for loopback, unless told otherwise. */
+export function selfSigned(
+  commonName: string,
+  { hosts = ['127.0.0.1', 'localhost'], from = '200101000000Z', to = '491231235959Z' }: Wishes = {},
+): Certificate {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const name = sequence(der(0x31, sequence(COMMON_NAME, der(0x0c, Buffer.from(commonName)))));
-  const altNames = sequence(der(0x87, Buffer.from([127, 0, 0, 1])), der(0x82, Buffer.from('localhost')));
+  const altNames = sequence(
+    ...hosts.map((host) =>
+      isIPv4(host) ? der(0x87, Buffer.from(host.split('.').map(Number))) : der(0x82, Buffer.from(host)),
+    ),
+  );
   const body = sequence(
     der(0xa0, der(0x02, Buffer.from([2]))), // version 3
     der(0x02, Buffer.from([1])), // serial number
     ECDSA_WITH_SHA256,
     name,
-    sequence(der(0x17, Buffer.from('200101000000Z')), der(0x17, Buffer.from('491231235959Z'))),
+    sequence(der(0x17, Buffer.from(from)), der(0x17, Buffer.from(to))),
     name,
     publicKey.export({ type: 'spki', format: 'der' }),
     der(
@@ -55,7 +71,7 @@ export function selfSigned(commonName: string): Certificate {
   );
   const certificate = sequence(body, ECDSA_WITH_SHA256, bits(sign('sha256', body, privateKey)));
   return {
-    cert: `-----BEGIN CERTIFICATE-----\n${certificate.toString('base64').replaceAll(/.{64}/g, '$&\n')}\n-----END CERTIFICATE-----\n`,
+    cert: `-----BEGIN CERTIFICATE-----\n${certificate.toString('base64').replaceAll(/.{64}(?=.)/g, '$&\n')}\n-----END CERTIFICATE-----\n`,
     key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
   };
 }
