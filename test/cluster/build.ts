@@ -23,6 +23,8 @@ export interface Binaries {
   readonly kubectl: string;
   /** Renews node Leases at a fixed pace: see lease-load/main.go. */
   readonly leaseLoad: string;
+  /** Stands in for a controller with an external source of liveness: see external-controller/main.go. */
+  readonly externalController: string;
 }
 
 interface Program {
@@ -30,7 +32,9 @@ interface Program {
   readonly package: string;
 }
 
-const KUBERNETES: Record<Exclude<keyof Binaries, 'leaseLoad'>, Program> = {
+type Own = 'leaseLoad' | 'externalController';
+
+const KUBERNETES: Record<Exclude<keyof Binaries, Own>, Program> = {
   etcd: { name: 'etcd', package: 'go.etcd.io/etcd/server/v3' },
   kubeApiserver: { name: 'kube-apiserver', package: 'k8s.io/kubernetes/cmd/kube-apiserver' },
   kubeControllerManager: {
@@ -42,8 +46,9 @@ const KUBERNETES: Record<Exclude<keyof Binaries, 'leaseLoad'>, Program> = {
 };
 
 /** Folders of this module, each with a main package. */
-const OWN: Record<'leaseLoad', Program> = {
+const OWN: Record<Own, Program> = {
   leaseLoad: { name: 'lease-load', package: './lease-load' },
+  externalController: { name: 'external-controller', package: './external-controller' },
 };
 
 const MODULE_FOLDER = import.meta.dirname;

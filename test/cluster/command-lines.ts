@@ -4,17 +4,22 @@ import { join } from 'node:path';
 
 import type { Binaries } from './build.ts';
 
+/** Who decides that a node is dead: the controller itself, or somebody who writes Ready=Unknown (KEP-6371). */
+export type NodeLivenessSource = 'kubelet' | 'external';
+
 export interface ControlPlaneSettings {
   readonly binaries: Binaries;
   readonly folder: string;
   readonly etcdPort: number;
   readonly apiPort: number;
   readonly controllerManagerPort: number;
+  readonly externalControllerPort: number;
   readonly tokenFile: string;
   readonly adminKubeconfig: string;
   readonly serviceAccountKeys: { readonly publicKeyFile: string; readonly privateKeyFile: string };
   readonly nodeMonitorGracePeriodSeconds: number;
   readonly nodeMonitorPeriodSeconds: number;
+  readonly nodeStartupGracePeriodSeconds: number;
   readonly auditPolicyFile?: string;
   readonly extraArgs: ExtraArgs;
 }
@@ -31,9 +36,10 @@ export interface CommandLine {
   readonly args: readonly string[];
 }
 
-const CONTROLLERS = [
-  'node-lifecycle-controller',
-  'taint-eviction-controller',
+/** These two run in the stand-in instead when liveness has an external source. */
+const NODE_CONTROLLERS = ['node-lifecycle-controller', 'taint-eviction-controller'];
+
+const OTHER_CONTROLLERS = [
   'endpointslice-controller',
   'namespace-controller',
   'serviceaccount-controller',
@@ -86,7 +92,11 @@ export function kubeApiserverCommand(settings: ControlPlaneSettings): CommandLin
   };
 }
 
-export function kubeControllerManagerCommand(settings: ControlPlaneSettings): CommandLine {
+export function kubeControllerManagerCommand(
+  settings: ControlPlaneSettings,
+  source: NodeLivenessSource,
+): CommandLine {
+  const controllers = source === 'kubelet' ? [...NODE_CONTROLLERS, ...OTHER_CONTROLLERS] : OTHER_CONTROLLERS;
   return {
     command: settings.binaries.kubeControllerManager,
     args: [
@@ -94,8 +104,9 @@ export function kubeControllerManagerCommand(settings: ControlPlaneSettings): Co
       `--service-account-private-key-file=${settings.serviceAccountKeys.privateKeyFile}`,
       `--root-ca-file=${servingCertificateFile(settings.folder)}`,
       '--leader-elect=false',
-      `--controllers=${CONTROLLERS.join(',')}`,
+      `--controllers=${controllers.join(',')}`,
       `--node-monitor-grace-period=${settings.nodeMonitorGracePeriodSeconds}s`,
+      `--node-startup-grace-period=${settings.nodeStartupGracePeriodSeconds}s`,
       `--node-monitor-period=${settings.nodeMonitorPeriodSeconds}s`,
       '--bind-address=127.0.0.1',
       `--secure-port=${settings.controllerManagerPort}`,
@@ -103,6 +114,19 @@ export function kubeControllerManagerCommand(settings: ControlPlaneSettings): Co
       '--authentication-skip-lookup',
       '--authorization-always-allow-paths=/healthz,/metrics',
       ...(settings.extraArgs.kubeControllerManager ?? []),
+    ],
+  };
+}
+
+/** The node controllers with an external source of liveness. */
+export function externalControllerCommand(settings: ControlPlaneSettings): CommandLine {
+  return {
+    command: settings.binaries.externalController,
+    args: [
+      `--kubeconfig=${settings.adminKubeconfig}`,
+      `--node-monitor-period=${settings.nodeMonitorPeriodSeconds}s`,
+      `--node-startup-grace-period=${settings.nodeStartupGracePeriodSeconds}s`,
+      `--address=127.0.0.1:${settings.externalControllerPort}`,
     ],
   };
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 
 import { writeAuditPolicy } from './audit.ts';
 import { buildControlPlane } from './build.ts';
-import type { ExtraArgs } from './command-lines.ts';
+import type { ExtraArgs, NodeLivenessSource } from './command-lines.ts';
 import {
   ADMIN,
   drawTokens,
@@ -27,6 +27,10 @@ export interface ControlPlaneOptions {
   readonly nodeMonitorGracePeriodSeconds?: number;
   /** How often KCM looks. Default 5, as in a real cluster. */
   readonly nodeMonitorPeriodSeconds?: number;
+  /** Until a node that never reported Ready is marked Unknown. Default 60, as in a real cluster. */
+  readonly nodeStartupGracePeriodSeconds?: number;
+  /** Default kubelet: no release of kube-controller-manager has the other one, so a stand-in runs beside it. */
+  readonly nodeLivenessSource?: NodeLivenessSource;
   /** Whether kube-controller-manager runs. Default true. */
   readonly kcm?: boolean;
   /** Nodes whose kubelets may be started. Default node-1 to node-8. */
@@ -61,18 +65,20 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
       etcdPort: await freePort(),
       apiPort: await freePort(),
       controllerManagerPort: await freePort(),
+      externalControllerPort: await freePort(),
       tokenFile,
       adminKubeconfig: join(folder, 'admin.kubeconfig'),
       serviceAccountKeys: await writeServiceAccountKeys(folder),
       nodeMonitorGracePeriodSeconds: options.nodeMonitorGracePeriodSeconds ?? 600,
       nodeMonitorPeriodSeconds: options.nodeMonitorPeriodSeconds ?? 5,
+      nodeStartupGracePeriodSeconds: options.nodeStartupGracePeriodSeconds ?? 60,
       extraArgs: options.extraArgs ?? {},
       ...(options.auditUsers === undefined ? {} : { auditPolicyFile }),
     },
     tokens,
   );
   try {
-    await plane.startAll(options.kcm ?? true);
+    await plane.startAll((options.kcm ?? true) ? (options.nodeLivenessSource ?? 'kubelet') : undefined);
     return plane;
   } catch (error) {
     await plane.stop();

@@ -21,6 +21,21 @@ const CLUSTER = 'lab';
 /** One table of `[vars.CLUSTERS]`, without the address. */
 export type ClusterSettings = Readonly<Record<string, string | number>>;
 
+/** The way from workerd to the API server, as the account that an overlay has made. Good for an hour. */
+export async function startDetectorForwarder(plane: ControlPlane): Promise<ApiForwarder> {
+  const authorization = `Bearer ${await detectorToken(plane)}`;
+  const { ca } = plane;
+  return startApiForwarder({
+    url: plane.url,
+    authenticate: (options) => {
+      options.ca = ca;
+      // SAFETY: the forwarder gives an object, never the list form.
+      options.headers = { ...(options.headers as OutgoingHttpHeaders), authorization };
+      return Promise.resolve();
+    },
+  });
+}
+
 export class Farpulse {
   readonly status: StatusClient;
   readonly #plane: ControlPlane;
@@ -43,28 +58,27 @@ export class Farpulse {
     removeAtEnd(folder);
     // As an operator gives it: the shipped account, permissions and policies, and nothing more.
     await applyOverlay(plane, 'compat');
-    const authorization = `Bearer ${await detectorToken(plane)}`;
-    const { ca } = plane;
-    const forwarder = await startApiForwarder({
-      url: plane.url,
-      authenticate: (options) => {
-        options.ca = ca;
-        // SAFETY: the forwarder gives an object, never the list form.
-        options.headers = { ...(options.headers as OutgoingHttpHeaders), authorization };
-        return Promise.resolve();
-      },
-    });
+    const forwarder = await startDetectorForwarder(plane);
     return new Farpulse(plane, folder, forwarder, await BreakableLink.start());
   }
 
+  /** Of the Worker, as beacons and operators reach it. */
+  get url(): string {
+    return this.#link.url;
+  }
+
   /** Starts the Worker, or starts it again over the same storage, with these settings. */
-  async startWorker(settings: ClusterSettings): Promise<void> {
+  async startWorker(
+    settings: ClusterSettings,
+    secrets: Readonly<Record<string, string>> = {},
+  ): Promise<void> {
     this.#worker = await startLocalWorker({
       storageFolder: join(this.#folder, 'storage'),
       vars: {
         DEPLOYMENT_ID: DEPLOYMENT,
         CLUSTERS: { [CLUSTER]: { apiUrl: this.#forwarder.url, readers: 'open', ...settings } },
         [`KUBE_TOKEN_${CLUSTER.toUpperCase()}`]: this.#forwarder.token,
+        ...secrets,
       },
     });
     this.#link.mend(this.#worker.port);

@@ -67,6 +67,10 @@ export interface List<T> {
   readonly items: readonly T[];
 }
 
+export function nodeLeasePath(node: string): string {
+  return `/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/${node}`;
+}
+
 export function readyCondition(object: Node | Pod): Condition | undefined {
   return object.status.conditions?.find((condition) => condition.type === 'Ready');
 }

@@ -9,10 +9,11 @@ import {
   etcdDataFolder,
   servingCertificateFile,
   type ControlPlaneSettings,
+  type NodeLivenessSource,
 } from './command-lines.ts';
 import { ADMIN, kubeletAccount, writeKubeconfig } from './credentials.ts';
 import { Kubelet } from './kubelet.ts';
-import { readyCondition, type Lease, type Node, type Pod } from './objects.ts';
+import { nodeLeasePath, readyCondition, type Lease, type Node, type Pod } from './objects.ts';
 import { freePort } from './ports.ts';
 import { removeNow, runCommand } from '../../cli/local/processes.ts';
 import { Servers, type Server } from './servers.ts';
@@ -38,6 +39,7 @@ export class ControlPlane {
   readonly #servers: Servers;
   readonly #kubelets = new Map<string, Kubelet>();
   #ca = '';
+  #source: NodeLivenessSource = 'kubelet';
   #client: ApiClient | undefined;
 
   constructor(settings: ControlPlaneSettings, tokens: ReadonlyMap<string, string>) {
@@ -171,8 +173,11 @@ export class ControlPlane {
    * make a Lease while its Node is not registered, and tries again at the next renewal only.
    */
   waitForLease(name: string, options?: WaitOptions): Promise<Lease> {
-    const path = `/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/${name}`;
-    return this.waitFor(`the Lease of ${name}`, () => this.request<Lease>('GET', path), options);
+    return this.waitFor(
+      `the Lease of ${name}`,
+      () => this.request<Lease>('GET', nodeLeasePath(name)),
+      options,
+    );
   }
 
   // --- Pods --------------------------------------------------------------------------------------
@@ -212,10 +217,10 @@ export class ControlPlane {
   // --- Servers -----------------------------------------------------------------------------------
 
   /** Called once, by startControlPlane. */
-  async startAll(withControllerManager: boolean): Promise<void> {
+  async startAll(source: NodeLivenessSource | undefined): Promise<void> {
     await this.#servers.startEtcd();
     await this.startApiServer();
-    if (withControllerManager) await this.startControllerManager();
+    if (source !== undefined) await this.startControllerManager(source);
     else await workloads.createDefaultServiceAccount(this.client, 'default');
     await this.waitFor('the default ServiceAccount', () =>
       workloads.hasDefaultServiceAccount(this.client, 'default'),
@@ -241,17 +246,33 @@ export class ControlPlane {
     this.#client?.close();
   }
 
-  startControllerManager(): Promise<void> {
-    return this.#servers.startControllerManager();
+  /**
+   * The controllers: all in kube-controller-manager, or, with an external source of liveness, those of nodes in the
+   * stand-in beside it. Started again with the source they had, unless another one is named.
+   */
+  async startControllerManager(source = this.#source): Promise<void> {
+    this.#source = source;
+    await Promise.all([
+      this.#servers.startControllerManager(source),
+      source === 'external' && this.#servers.startExternalController(),
+    ]);
   }
 
-  stopControllerManager(signal?: NodeJS.Signals): Promise<void> {
-    return this.#servers.end('kube-controller-manager', signal);
+  async stopControllerManager(signal?: NodeJS.Signals): Promise<void> {
+    await Promise.all([
+      this.#servers.end('kube-controller-manager', signal),
+      this.#servers.end('external-controller', signal),
+    ]);
   }
 
-  async restartControllerManager(): Promise<void> {
+  async restartControllerManager(source?: NodeLivenessSource): Promise<void> {
     await this.stopControllerManager();
-    await this.startControllerManager();
+    await this.startControllerManager(source);
+  }
+
+  /** Of the node controllers with an external source of liveness, in Prometheus' text format. */
+  async externalControllerMetrics(): Promise<string> {
+    return (await fetch(`${this.#servers.externalControllerUrl}/metrics`)).text();
   }
 
   /** In Prometheus' text format. */

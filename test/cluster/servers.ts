@@ -9,7 +9,7 @@ import { answersOk } from './http-status.ts';
 import { ManagedProcess } from '../../cli/local/processes.ts';
 import { waitFor, type WaitOptions } from '../../cli/local/wait.ts';
 
-export type Server = 'etcd' | 'kube-apiserver' | 'kube-controller-manager';
+export type Server = 'etcd' | 'kube-apiserver' | 'kube-controller-manager' | 'external-controller';
 
 export class Servers {
   readonly #settings: commandLines.ControlPlaneSettings;
@@ -37,13 +37,25 @@ export class Servers {
     return ca;
   }
 
-  async startControllerManager(): Promise<void> {
-    await this.#start('kube-controller-manager', commandLines.kubeControllerManagerCommand(this.#settings));
+  async startControllerManager(source: commandLines.NodeLivenessSource): Promise<void> {
+    const command = commandLines.kubeControllerManagerCommand(this.#settings, source);
+    await this.#start('kube-controller-manager', command);
     const file = commandLines.controllerManagerCertificateFile(this.#settings.folder);
     await this.#waitFor('kube-controller-manager to write its certificate', () => readCertificate(file));
     const client = await this.controllerManagerClient();
     await this.#waitFor('kube-controller-manager to be healthy', () => answers(client, '/healthz'));
     client.close();
+  }
+
+  async startExternalController(): Promise<void> {
+    await this.#start('external-controller', commandLines.externalControllerCommand(this.#settings));
+    await this.#waitFor('the external controller to be healthy', () =>
+      answersOk(`${this.externalControllerUrl}/healthz`),
+    );
+  }
+
+  get externalControllerUrl(): string {
+    return `http://127.0.0.1:${this.#settings.externalControllerPort}`;
   }
 
   /** For /healthz and /metrics, which it shows to anyone here. */
