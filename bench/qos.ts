@@ -1,125 +1,83 @@
 /**
- * The figures of detection: `node bench/qos.ts [--quick] [--hours=<n>] [--only=<scenario>,...] [--detectors=<variant>,...]`.
+ * The figures of detection: `npm run bench:qos [-- --quick] [--hours=<n>] [--only=<scenario>,...]
+ * [--detectors=<variant>,...] [--set=<policy knob>=<value>,...] [--const=<CONSTANT>=<value>,...]`, or `-- --document`.
  *
  * Every scenario is lived through once for each variant of farpulse, with the production core in the simulator; the
  * known detectors run beside `farpulse-steady` on the very same beats. Rows are merged into bench/results/qos.json, and
- * the whole table is printed as markdown.
+ * docs/detection-quality.md gets its tables from there. With a knob turned (`--set=marginMs=0`, `--const=CANARY_MS=0`)
+ * they go to bench/results/qos-variants.json instead, under the detector's name and what was turned.
  */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { timeoutMs, type Policy } from '../worker/core/policy.ts';
-import { SCENARIOS, type Scenario } from '../test/support/simulator/scenario.ts';
-import { FAST_START_MS, PRESETS, Simulation } from '../test/support/simulator/simulation.ts';
-import { watchBeats, watchLeases } from './qos/monitors.ts';
-import { Score, type Row } from './qos/score.ts';
-import { markdownOf } from './qos/table.ts';
+import { turnConstants } from './qos/knobs.ts';
+import type { Row } from './qos/score.ts';
 
-const RESULTS = new URL('./results/qos.json', import.meta.url);
-
-/** A quick run takes minutes and says little about rare mistakes. */
 const HOUR_MS = 3_600_000;
-const QUICK_MS = 2 * HOUR_MS;
-const DAY_MS = 24 * HOUR_MS;
+/** A quick run takes minutes and says little about rare mistakes. */
+const QUICK_HOURS = 2;
 
-interface Variant {
-  readonly name: string;
-  readonly policy: Policy;
-  readonly leases: boolean;
-}
-
-const VARIANTS: readonly Variant[] = Object.entries(PRESETS).flatMap(([preset, policy]) => [
-  { name: `farpulse-${preset}`, policy, leases: true },
-  {
-    name: `farpulse-${preset}-no-lease`,
-    policy: { ...policy, leaseEvidence: 'off' as const },
-    leases: false,
+const { values } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    only: { type: 'string' },
+    detectors: { type: 'string' },
+    /** No scenario is run longer than this, nor more than once, then. */
+    hours: { type: 'string' },
+    set: { type: 'string' },
+    const: { type: 'string' },
+    /** Runs nothing; writes the document from the rows that are there. */
+    document: { type: 'boolean', default: false },
   },
-]);
+});
 
-function run(scenario: Scenario, variant: Variant, forMs: number): Row[] {
-  const { policy, leases, name } = variant;
-  const simulation = new Simulation({
-    // The same for all variants: the same crashes and cuts at the same times.
-    seed: 20_261_201,
-    nodes: scenario.nodes,
-    shards: Math.ceil(scenario.nodes / 1_000),
-    policy,
-    leases,
-    startMs: FAST_START_MS,
-    ...(scenario.uplink !== undefined && { uplink: scenario.uplink }),
-  });
-  const own = new Score(name, simulation);
-  const scores: Score[] = [own];
-  if (name === 'farpulse-steady') {
-    scores.push(...watchBeats(simulation, timeoutMs(policy, policy.intervalMs)));
-    scores.push(watchLeases(simulation, 40_000), watchLeases(simulation, 50_000));
-  }
-  const { metrics } = simulation;
-  metrics.observers.push(...scores);
-  metrics.onUnknownOf = (machine) => own.accuse(machine);
-  metrics.onReadyOf = (machine) => own.trust(machine);
-  scenario.plan(simulation);
+const constants = pairsOf(values.const);
+const unfound = turnConstants(constants);
+// Only now: what these import is changed on the way in.
+const { SCENARIOS } = await import('../test/support/simulator/scenario.ts');
+const { liveThrough, OWN_LATENESS, variants } = await import('./qos/run.ts');
+const { load, merge, RESULTS, VARIANT_RESULTS } = await import('./qos/results.ts');
+const { writeDocument } = await import('./qos/document.ts');
 
-  let nodeMs = 0;
-  const startedAtMs = performance.now();
-  const sliceMs = Math.min(forMs, DAY_MS / 8);
-  for (let doneMs = 0; doneMs < forMs; doneMs += sliceMs) {
-    simulation.run(sliceMs);
-    nodeMs += sliceMs * simulation.api.nodes.size;
-    const perSecond = nodeMs / DAY_MS / ((performance.now() - startedAtMs) / 1_000);
-    process.stderr.write(
-      `\r${scenario.name} ${name}: ${(nodeMs / DAY_MS).toFixed(1)} node-days, ${perSecond.toFixed(0)}/s  `,
-    );
-  }
-  process.stderr.write('\n');
-  const { reads, lists } = simulation.api;
-  return scores.map((score) =>
-    score === own
-      ? score.row(scenario.name, nodeMs, reads + lists, metrics.detectionsMs)
-      : score.row(scenario.name, nodeMs, 0),
+if (unfound().length > 0) throw new Error(`no such constant: ${unfound().join(', ')}`);
+if (!values.document) run();
+writeDocument(load(RESULTS), load(VARIANT_RESULTS));
+
+function run(): void {
+  const settings = pairsOf(values.set);
+  const turned = [...settings, ...constants].map(([name, value]) => `${name}=${value}`).join(' ');
+  const policy = Object.fromEntries(
+    Array.from(settings, ([name, value]) => [name, /^\d+$/.test(value) ? Number(value) : value]),
   );
-}
-
-function main(): void {
-  const { values } = parseArgs({
-    options: {
-      quick: { type: 'boolean', default: false },
-      only: { type: 'string' },
-      detectors: { type: 'string' },
-      /** No scenario runs longer than this. */
-      hours: { type: 'string', default: 'Infinity' },
-    },
-  });
-  const scenarios = SCENARIOS.filter(({ name }) => values.only?.split(',').includes(name) ?? true);
-  const variants = VARIANTS.filter(({ name }) => values.detectors?.split(',').includes(name) ?? true);
-  const mostMs = values.quick ? QUICK_MS : Number(values.hours) * HOUR_MS;
-  for (const variant of variants) {
-    for (const scenario of scenarios) {
-      // Merged at once: several runs may share the work, and a broken-off one keeps what it has.
-      merge(run(scenario, variant, Math.min(scenario.forMs, mostMs)));
+  const hours = values.quick ? QUICK_HOURS : values.hours === undefined ? undefined : Number(values.hours);
+  for (const variant of variants(policy)) {
+    if (values.detectors?.split(',').includes(variant.name) === false) continue;
+    for (const scenario of SCENARIOS) {
+      if (values.only?.split(',').includes(scenario.name) === false) continue;
+      const forMs = Math.min(scenario.forMs, (hours ?? Number.POSITIVE_INFINITY) * HOUR_MS);
+      const runs = hours === undefined ? (scenario.runs ?? 1) : 1;
+      liveThrough(scenario, variant, forMs, runs, (rows) => keep(rows, turned));
     }
   }
-  process.stdout.write(markdownOf(load()));
 }
 
-function load(): Row[] {
-  try {
-    return JSON.parse(readFileSync(RESULTS, 'utf8')) as Row[];
-  } catch {
-    return [];
-  }
-}
-
-function merge(rows: readonly Row[]): void {
-  const kept = load().filter(
-    (row) => !rows.some((now) => now.detector === row.detector && now.scenario === row.scenario),
+function keep(rows: readonly Row[], turned: string): void {
+  const isPublished = ({ detector }: Row): boolean => turned === '' && detector !== OWN_LATENESS;
+  // A known detector has no knob of ours.
+  const isVariant = ({ detector }: Row): boolean =>
+    turned === '' ? detector === OWN_LATENESS : detector.startsWith('farpulse');
+  merge(RESULTS, rows.filter(isPublished));
+  merge(
+    VARIANT_RESULTS,
+    rows
+      .filter(isVariant)
+      .map((row) => (turned === '' ? row : { ...row, detector: `${row.detector} ${turned}` })),
   );
-  const order = SCENARIOS.map(({ name }) => name);
-  const all = [...kept, ...rows].toSorted(
-    (a, b) => order.indexOf(a.scenario) - order.indexOf(b.scenario) || (a.detector < b.detector ? -1 : 1),
-  );
-  mkdirSync(new URL('.', RESULTS), { recursive: true });
-  writeFileSync(RESULTS, `[\n${all.map((row) => `  ${JSON.stringify(row)}`).join(',\n')}\n]\n`);
 }
 
-main();
+function pairsOf(text: string | undefined): ReadonlyMap<string, string> {
+  const pairs = text?.split(',').map((pair): [string, string] => {
+    const [name = '', value = ''] = pair.split('=');
+    if (name === '' || value === '') throw new Error(`not name=value: ${pair}`);
+    return [name, value];
+  });
+  return new Map(pairs);
+}

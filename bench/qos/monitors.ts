@@ -1,10 +1,13 @@
 import type { Machine } from '../../test/support/simulator/machine.ts';
 import type { Simulation } from '../../test/support/simulator/simulation.ts';
-import { Chen, Fixed, PhiAkka, Satzger, type Baseline } from './baselines.ts';
+import { Chen, Fixed, OwnLateness, PhiAkka, Satzger, type Baseline } from './baselines.ts';
 import { Score } from './score.ts';
 
 /** Chen's safety margin: half an interval. */
 const CHEN_ALPHA = 0.5;
+
+/** The most that a node's own lateness adds to its timeout. */
+const LATENESS_CEILING = 0.5;
 
 /**
  * Runs the known detectors on the arrivals at the first region: a monitor each, in one place, with the same beats and
@@ -17,6 +20,7 @@ export function watchBeats(simulation: Simulation, timeoutMs: number): readonly 
     ['chen', () => new Chen(intervalMs, CHEN_ALPHA * intervalMs)],
     ['phi-akka', () => new PhiAkka(intervalMs)],
     ['satzger', () => new Satzger()],
+    ['fixed-own-lateness', () => new OwnLateness(timeoutMs, LATENESS_CEILING * timeoutMs)],
   ];
   const all = kinds.map(([name, make]) => ({ score: new Score(name, simulation), make }));
   const watched = new Map<string, { boot: string; seq: number; monitors: Monitor[] }>();
@@ -75,7 +79,9 @@ class Monitor {
     this.#isArmed = true;
     this.#simulation.queue.at(atMs, () => {
       this.#isArmed = false;
-      if (this.#baseline.suspectAtMs() > this.#simulation.nowMs) this.#arm();
+      const { nowMs } = this.#simulation;
+      if (this.#baseline.suspectAtMs() > nowMs) this.#arm();
+      else if (this.#baseline.isSuspectedAt?.(nowMs) === false) throw new Error('suspected too early');
       else if (this.#simulation.api.nodes.has(this.#machine.name)) this.#score.accuse(this.#machine);
     });
   }

@@ -7,6 +7,8 @@ export interface Row {
   readonly detector: string;
   readonly scenario: string;
   readonly nodeDays: number;
+  /** Deaths that were noticed: what the percentiles are of. */
+  readonly deaths: number;
   readonly p50Seconds?: number;
   readonly p99Seconds?: number;
   readonly maxSeconds?: number;
@@ -19,6 +21,44 @@ export interface Row {
   readonly rightProbability: number;
   readonly writes: number;
   readonly apiReads: number;
+}
+
+/** What one run gave. Several runs of one scenario, each with its own seed, make one row. */
+export interface Tally {
+  readonly nodeMs: number;
+  readonly detectionsMs: readonly number[];
+  readonly mistakes: number;
+  readonly mistakesMs: readonly number[];
+  readonly partitions: number;
+  readonly writes: number;
+  readonly apiReads: number;
+  /** How long the answer was wrong, summed over nodes. */
+  readonly wrongMs: number;
+}
+
+export function rowOf(detector: string, scenario: string, tallies: readonly Tally[]): Row {
+  const sum = (of: (tally: Tally) => number): number =>
+    tallies.reduce((total, tally) => total + of(tally), 0);
+  const sorted = tallies.flatMap(({ detectionsMs }) => detectionsMs).toSorted((a, b) => a - b);
+  const at = (share: number): number =>
+    seconds(sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))]);
+  const mistakesMs = tallies.flatMap((tally) => tally.mistakesMs);
+  const nodeMs = sum((tally) => tally.nodeMs);
+  return {
+    detector,
+    scenario,
+    nodeDays: Math.round(nodeMs / 864_000) / 100,
+    deaths: sorted.length,
+    ...(sorted.length > 0 && { p50Seconds: at(0.5), p99Seconds: at(0.99), maxSeconds: at(1) }),
+    mistakes: sum((tally) => tally.mistakes),
+    partitions: sum((tally) => tally.partitions),
+    ...(mistakesMs.length > 0 && {
+      meanMistakeSeconds: seconds(mistakesMs.reduce((total, ms) => total + ms, 0) / mistakesMs.length),
+    }),
+    rightProbability: 1 - Math.round((sum((tally) => tally.wrongMs) / nodeMs) * 1e7) / 1e7,
+    writes: sum((tally) => tally.writes),
+    apiReads: sum((tally) => tally.apiReads),
+  };
 }
 
 interface Accusation {
@@ -87,28 +127,17 @@ export class Score {
   }
 
   /** @param detectionsMs where the moment of decision is known better than that of the write */
-  row(
-    scenario: string,
-    nodeMs: number,
-    apiReads: number,
-    detectionsMs: readonly number[] = this.detectionsMs,
-  ): Row {
+  tally(nodeMs: number, apiReads: number, detectionsMs: readonly number[] = this.detectionsMs): Tally {
     for (const accused of this.#accused.values()) this.#endMistake(accused, this.#simulation.nowMs);
-    const sorted = detectionsMs.toSorted((a, b) => a - b);
-    const at = (share: number): number =>
-      seconds(sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))]);
-    const total = this.#mistakesMs.reduce((sum, ms) => sum + ms, 0);
     return {
-      detector: this.detector,
-      scenario,
-      nodeDays: Math.round(nodeMs / 864_000) / 100,
-      ...(sorted.length > 0 && { p50Seconds: at(0.5), p99Seconds: at(0.99), maxSeconds: at(1) }),
+      nodeMs,
+      detectionsMs,
       mistakes: this.#mistakes,
+      mistakesMs: this.#mistakesMs,
       partitions: this.#partitions,
-      ...(this.#mistakesMs.length > 0 && { meanMistakeSeconds: seconds(total / this.#mistakesMs.length) }),
-      rightProbability: 1 - Math.round((this.#wrongMs / nodeMs) * 1e7) / 1e7,
       writes: this.#writes,
       apiReads,
+      wrongMs: this.#wrongMs,
     };
   }
 
