@@ -7,7 +7,7 @@ import {
   suspect,
   written,
 } from '../../worker/core/arbiter/episode.ts';
-import type { ArbiterNode, ArbiterState } from '../../worker/core/arbiter/state.ts';
+import type { ArbiterNode, ArbiterState, KubeletSigns } from '../../worker/core/arbiter/state.ts';
 import { aCopy, anArbiter, aRead, nodeOf } from '../support/simulator/builders.ts';
 
 const T = 1_800_000_000_123;
@@ -96,8 +96,21 @@ describe('the Node of a verdict, read again', () => {
   if (ready === undefined) throw new Error('no condition');
   const unknown = { ready: { ...ready, status: 'Unknown' } } as const;
 
-  test('that is still Unknown is looked at again later', () => {
+  /** Written after a look at these signs. */
+  function downWith(signs: KubeletSigns): ReturnType<typeof down> {
     const { state, node } = down();
+    const { episode } = node;
+    if (episode?.followUp === undefined) throw new Error('no follow-up');
+    return { state, node: { ...node, episode: { ...episode, followUp: { ...episode.followUp, signs } } } };
+  }
+  const heartbeatTime = ready.lastHeartbeatTime;
+
+  test.for([
+    { name: 'with the same signs', signs: { renewTimeMs: 5, heartbeatTime } },
+    { name: 'with a Lease that could not be read before', signs: { heartbeatTime } },
+    { name: 'with no sign at all that could be read before', signs: {} },
+  ])('that is still Unknown $name is looked at again later', ({ signs }) => {
+    const { state, node } = downWith(signs);
     const next = onCheck(state, node, aRead('node-1', T + 12_000, 5, unknown), T + 12_000);
     expect(next).toMatchObject({
       phase: 'down',
@@ -118,6 +131,29 @@ describe('the Node of a verdict, read again', () => {
   });
 
   test.for([
+    {
+      name: 'moved its heartbeat time: its watch is broken',
+      signs: { renewTimeMs: 5, heartbeatTime: 'before' },
+    },
+    { name: 'renewed its Lease', signs: { renewTimeMs: 4, heartbeatTime } },
+  ])('that is Unknown while its kubelet $name is contradicted as well', ({ signs }) => {
+    const { state, node } = downWith(signs);
+    const next = onCheck(state, node, aRead('node-1', T + 12_000, 5, unknown), T + 12_000);
+    expect(next).toMatchObject({ phase: 'watched', cause: 'contradicted' });
+    expect(state.contradictionsAtMs).toEqual([T + 12_000]);
+  });
+
+  test.for([
+    { name: 'stood still meanwhile is no second pulse', agoMs: 0, hasLease: false },
+    { name: 'moved meanwhile is one', agoMs: 10_000, hasLease: true },
+  ])('a Lease that $name of a live kubelet that made it True', ({ agoMs, hasLease }) => {
+    const renewTimeMs = Date.parse(heartbeatTime);
+    const { state, node } = downWith({ renewTimeMs: renewTimeMs - agoMs, heartbeatTime: 'before' });
+    const next = onCheck(state, node, aRead('node-1', T + 12_000, renewTimeMs), T + 12_000);
+    expect(next.watch?.hasLease).toBe(hasLease);
+  });
+
+  test.for([
     { name: 'two contradictions in ten minutes open the breaker', secondMs: T + 600_000, open: true },
     { name: 'two contradictions further apart do not', secondMs: T + 700_000, open: false },
   ])('$name', ({ secondMs, open }) => {
@@ -128,15 +164,8 @@ describe('the Node of a verdict, read again', () => {
   });
 
   test('that became True without any sign of its kubelet may be written again: a backup was restored', () => {
-    const { state, node } = down();
-    const read = aRead('node-1', T + 12_000, 5);
-    const heartbeat = read.node.kind === 'ok' ? read.node.value.ready?.lastHeartbeatTime : undefined;
-    const followUp = node.episode?.followUp;
-    if (followUp === undefined || node.episode === undefined || heartbeat === undefined)
-      throw new Error('no follow-up');
-    const signs = { renewTimeMs: 5, heartbeatTime: heartbeat };
-    const before = { ...node, episode: { ...node.episode, followUp: { ...followUp, signs } } };
-    expect(onCheck(state, before, read, T + 12_000).phase).toBe('suspect');
+    const { state, node } = downWith({ renewTimeMs: 5, heartbeatTime });
+    expect(onCheck(state, node, aRead('node-1', T + 12_000, 5), T + 12_000).phase).toBe('suspect');
     expect(state.contradictionsAtMs).toEqual([]);
   });
 });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import {
   kubeletEvidence,
+  leaseSpeaks,
   look,
   lookAtLease,
   nextLookMs,
@@ -92,6 +93,57 @@ describe('the kubelet of a node whose last beat was sent at T, and whose next wa
   ] as const)('$name', ({ read: copy, kind, ...over }) => {
     const policy = { ...STEADY, leaseEvidence: 'evidence' in over ? over.evidence : 'wait' } as const;
     expect(kubeletEvidence(policy, copy, SENT, 10_000, T + 10_000).kind).toBe(kind);
+  });
+});
+
+describe('a Lease', () => {
+  const heartbeatTime = toRfc3339Seconds(SENT);
+  test.for([
+    {
+      name: 'speaks for its kubelet where there is no heartbeat time',
+      signs: { renewTimeMs: 0 },
+      speaks: true,
+    },
+    {
+      name: 'speaks when renewed after the last status',
+      signs: { renewTimeMs: SENT + 1, heartbeatTime },
+      speaks: true,
+    },
+    {
+      name: 'speaks when not yet due at the last status',
+      signs: { renewTimeMs: SENT - 11_000, heartbeatTime },
+      speaks: true,
+    },
+    {
+      name: 'hangs when overdue at the last status',
+      signs: { renewTimeMs: SENT - 13_000, heartbeatTime },
+      speaks: false,
+    },
+    { name: 'that there is not says nothing', signs: { heartbeatTime }, speaks: false },
+  ])('$name', ({ signs, speaks }) => {
+    expect(leaseSpeaks(signs)).toBe(speaks);
+  });
+
+  test('that hangs is no evidence of a silent node, and nothing to wait for', () => {
+    const hung = read(T + 12_000, SENT - 60_000, SENT - 5_000);
+    expect(kubeletEvidence(STEADY, hung, SENT, 10_000, T + 10_000)).toEqual({
+      kind: 'still',
+      hasLease: false,
+    });
+  });
+
+  test('that hangs is believed again by a watch once it moves', () => {
+    const hung = { signs: { renewTimeMs: SENT }, movedAtMs: T, lookedAtMs: T, hasLease: false };
+    const same = look(hung, read(T + 20_000, SENT, SENT));
+    expect(same.hasLease).toBe(false);
+    expect(look(same, read(T + 40_000, SENT + 40_000, SENT)).hasLease).toBe(true);
+  });
+
+  test('of a watch is believed no more once the kubelet reports without renewing it', () => {
+    const watch = { signs: { renewTimeMs: SENT }, movedAtMs: T, lookedAtMs: T, hasLease: true };
+    const next = look(watch, read(T + 40_000, SENT, SENT + 30_000));
+    expect(next).toMatchObject({ hasLease: false, movedAtMs: T + 40_000 });
+    expect(stillAtMs(next)).toBe(T + 1_000_000);
   });
 });
 

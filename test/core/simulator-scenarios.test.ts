@@ -59,6 +59,28 @@ describe('one node', () => {
     expect(simulation.phaseOf(simulation.machine(3))).toBe('watched');
   });
 
+  test('whose beacon is cut and whose Lease hangs contradicts one write and gets no second', () => {
+    const simulation = calm();
+    simulation.machine(3).kubelet.leaseHangs = true;
+    simulation.machine(3).cutUplink();
+    simulation.run(60 * MINUTE_MS);
+    expect(reasons(simulation)).toEqual(['node-3 FarpulseHostSilent mistake']);
+    expect(simulation.phaseOf(simulation.machine(3))).toBe('watched');
+  });
+
+  test('that dies after such a contradiction is written in the end', () => {
+    const simulation = calm();
+    simulation.machine(3).kubelet.leaseHangs = true;
+    simulation.machine(3).cutUplink();
+    simulation.run(5 * MINUTE_MS);
+    simulation.machine(3).stopKubelet();
+    simulation.run(20 * MINUTE_MS);
+    expect(reasons(simulation)).toEqual([
+      'node-3 FarpulseHostSilent mistake',
+      'node-3 FarpulseHostSilent detection',
+    ]);
+  });
+
   test.for([
     { name: 'with Leases', options: {} },
     { name: 'without Leases', options: NO_LEASE },

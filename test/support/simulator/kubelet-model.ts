@@ -26,6 +26,8 @@ export class KubeletModel {
   isAlive = false;
   /** Whether its requests reach an API server that answers. */
   canReachApi = true;
+  /** Its Lease goroutine hangs, while all the rest of it works. */
+  leaseHangs = false;
   readonly options: KubeletOptions;
   /** By the simulation's clock; the node's own is added where it is shown. */
   renewedAtMs: number | undefined;
@@ -57,7 +59,8 @@ export class KubeletModel {
   /** Brings its traces up to date. */
   advance(nowMs: number): void {
     while (this.#nextRenewalMs <= nowMs) {
-      if (this.canReachApi && this.options.renewsLease) this.renewedAtMs = this.#nextRenewalMs;
+      if (this.canReachApi && this.options.renewsLease && !this.leaseHangs)
+        this.renewedAtMs = this.#nextRenewalMs;
       this.#nextRenewalMs += LEASE_RENEWAL_MS * (1 + LEASE_RENEWAL_JITTER * this.#random.next());
     }
     while (this.#nextReportMs <= nowMs) {

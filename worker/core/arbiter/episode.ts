@@ -1,6 +1,6 @@
 import type { ClusterResult, NodeCopy } from '../cluster-port.ts';
 import { toRfc3339Seconds } from '../rfc3339.ts';
-import { moved, signsOf } from './signs.ts';
+import { leaseSpeaks, moved, signsOf } from './signs.ts';
 import type { ArbiterNode, ArbiterState, Episode, FreshRead, Intent, KubeletSigns, Watch } from './state.ts';
 import type { Cause, Phase } from './view.ts';
 
@@ -84,13 +84,25 @@ export function returned(node: ArbiterNode, nowMs: number): ArbiterNode {
   return { ...rest, lastEpisode: { ...ended, returnedAtMs: nowMs }, returnsAtMs };
 }
 
-/** Its kubelet shows life: no verdict, and from now on a second pulse. */
-export function watch(node: ArbiterNode, cause: Cause, read: FreshRead, nowMs: number): ArbiterNode {
+/**
+ * Its kubelet shows life: no verdict, and from now on a second pulse.
+ *
+ * @param before signs of more than one renewal ago, where there are any: a Lease that stands still since, while its
+ *   kubelet writes, is no second pulse
+ */
+export function watch(
+  node: ArbiterNode,
+  cause: Cause,
+  read: FreshRead,
+  nowMs: number,
+  before?: KubeletSigns,
+): ArbiterNode {
+  const signs = signsOf(read);
   const second: Watch = {
-    signs: signsOf(read),
+    signs,
     movedAtMs: read.atMs,
     lookedAtMs: read.atMs,
-    hasLease: read.lease.kind === 'ok',
+    hasLease: leaseSpeaks(signs) && signs.renewTimeMs !== before?.renewTimeMs,
     isNew: true,
   };
   return { ...toPhase(node, 'watched', nowMs, cause), watch: second };
@@ -231,21 +243,26 @@ export function onPodsMarked(node: ArbiterNode, marked: number, ok: boolean, now
 }
 
 /**
- * The Node of a written verdict, read again. `True` means that the kubelet is alive: never written against again
- * before a new sign of life has been seen and lost. At the first look that is a contradiction, and two of them open
- * the breaker for the whole cluster.
+ * The Node of a written verdict, read again. `True` means that the kubelet is alive, and so does a sign that moved: one
+ * whose watch is broken does not know that we wrote, and moves only its heartbeat time. It is never written against again
+ * before a new sign of life has been seen and lost. At the first look that is a contradiction, and two of them open the
+ * breaker for the whole cluster.
  */
 export function onCheck(state: ArbiterState, node: ArbiterNode, read: FreshRead, nowMs: number): ArbiterNode {
   const { episode } = node;
   if (episode?.followUp === undefined || read.node.kind !== 'ok') return node;
   const { followUp, ...ended } = episode;
-  if (read.node.value.ready?.status !== 'True') {
+  const signs = signsOf(read);
+  const before = followUp.signs;
+  const isTrue = read.node.value.ready?.status === 'True';
+  // A sign that could not be read before the write cannot be said to have moved since.
+  if (!isTrue && (before === undefined || !moved({ ...signs, ...before }, signs))) {
     const next = { ...followUp, checkDueAtMs: nowMs + NEXT_CHECK_MS, checks: followUp.checks + 1 };
     return { ...node, episode: { ...episode, followUp: next } };
   }
   const { episode: _, ...rest } = node;
   const past = { ...rest, lastEpisode: { ...ended, returnedAtMs: nowMs } };
-  if (followUp.signs !== undefined && !moved(followUp.signs, signsOf(read))) {
+  if (before !== undefined && !moved(before, signs)) {
     // No kubelet wrote that: it would have moved its heartbeat time. An API server restored from a backup brings back
     // what was true then, and the node is as silent as before.
     return suspect(state, past, ended.cause, ended.lastBeatAtMs, nowMs);
@@ -257,5 +274,5 @@ export function onCheck(state: ArbiterState, node: ArbiterNode, read: FreshRead,
   }
   const cause: Cause = followUp.checks === 0 ? 'contradicted' : 'beacon-lost';
   const again = newEpisode(state, node, cause, ended.lastBeatAtMs, nowMs);
-  return watch({ ...past, episode: again }, cause, read, nowMs);
+  return watch({ ...past, episode: again }, cause, read, nowMs, before);
 }

@@ -11,7 +11,7 @@ import {
   type Heard,
   type Share,
 } from './share.ts';
-import { kubeletEvidence, moved, nextLookMs, RENEWAL_MS, signsOf, stillAtMs } from './signs.ts';
+import { kubeletEvidence, leaseSpeaks, moved, nextLookMs, RENEWAL_MS, signsOf, stillAtMs } from './signs.ts';
 import { FRESH_MS, type ArbiterNode, type ArbiterState, type FreshRead } from './state.ts';
 import type { Cause } from './view.ts';
 import {
@@ -303,7 +303,6 @@ function judgeCluster(
       why: 'it never had a Ready condition: it is still starting',
     };
   }
-  if (copy.ready.status === 'Unknown') return { kind: 'already-unknown', copy, cause };
 
   if (suspicion === 'refused-beats' && node.phase !== 'watched') {
     return { kind: 'watch', cause: suspicion, why: 'only beats that cannot be taken', read };
@@ -322,6 +321,7 @@ function judgeCluster(
     case 'unavailable':
       return { kind: 'wait', untilMs: nowMs + FRESH_MS, why: evidence.why };
     case 'still': {
+      if (copy.ready.status === 'Unknown') return { kind: 'already-unknown', copy, cause };
       if (!evidence.hasLease && contradictedLately(state, nowMs)) {
         return {
           kind: 'watch',
@@ -383,7 +383,7 @@ function kubeletDownEvidence(node: ArbiterNode, read: FreshRead, timeoutMs: numb
   }
   // Compared with the first look, whose signs are renewed by `step` when they moved.
   if (moved(signs, signsOf(read))) return { kind: 'wait', untilMs: nowMs + RENEWAL_MS };
-  const hasLease = read.lease.kind === 'ok';
+  const hasLease = leaseSpeaks(signsOf(read));
   const untilMs = hasLease ? lookedAtMs + RENEWAL_MS : sinceMs + Math.max(timeoutMs, RENEWAL_MS);
   return nowMs < untilMs ? { kind: 'wait', untilMs } : { kind: 'still', hasLease };
 }

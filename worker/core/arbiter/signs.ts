@@ -38,6 +38,17 @@ export function moved(before: KubeletSigns, after: KubeletSigns): boolean {
   );
 }
 
+/**
+ * Whether a Lease says anything about its kubelet. Not when the kubelet wrote its status after the next renewal was due:
+ * then the Lease hangs, or is left over from before `enableNodeLease: false`, and that it stands still is no death. Both
+ * stamps are of the node's own clock.
+ */
+export function leaseSpeaks({ renewTimeMs, heartbeatTime }: KubeletSigns): boolean {
+  if (renewTimeMs === undefined) return false;
+  const heartbeatMs = heartbeatTime === undefined ? undefined : fromRfc3339(heartbeatTime);
+  return heartbeatMs === undefined || heartbeatMs <= renewTimeMs + RENEWAL_MS;
+}
+
 export type KubeletEvidence =
   /** It wrote after the beat that was missed: the kubelet outlived the beacon, or its path. */
   | { readonly kind: 'outlived' }
@@ -78,6 +89,7 @@ export function kubeletEvidence(
       ? { kind: 'unavailable', why: `its Lease cannot be read: ${read.lease.why}` }
       : { kind: 'still', hasLease: false };
   }
+  if (!leaseSpeaks(signs)) return { kind: 'still', hasLease: false };
   const renewsUntilMs = firstMissedMs + RENEWAL_MS;
   if (policy.leaseEvidence === 'wait' && read.atMs < renewsUntilMs)
     return { kind: 'wait', untilMs: renewsUntilMs };
@@ -87,11 +99,13 @@ export function kubeletEvidence(
 /** Compares a watched node's signs with the ones remembered. */
 export function look(watch: Watch, read: FreshRead): Watch {
   const signs = signsOf(read);
+  const isRenewed = signs.renewTimeMs !== watch.signs.renewTimeMs;
   return {
     signs: { ...watch.signs, ...signs },
     movedAtMs: moved(watch.signs, signs) ? read.atMs : watch.movedAtMs,
     lookedAtMs: read.atMs,
-    hasLease: read.lease.kind === 'ok',
+    // One that was not believed has to move first.
+    hasLease: leaseSpeaks(signs) && (watch.hasLease || isRenewed),
   };
 }
 

@@ -28,7 +28,7 @@ export interface Watch {
   /** When the signs were last seen to differ from the ones before. */
   readonly movedAtMs: number;
   readonly lookedAtMs: number;
-  /** Whether the node had a Lease to look at. Without one, only the slow heartbeat time is left. */
+  /** Whether the node has a Lease that can be believed (`leaseSpeaks`). Without one, only the slow heartbeat time is left. */
   readonly hasLease: boolean;
   /** Not compared yet: the first look comes sooner. */
   readonly isNew?: true;
