@@ -2,10 +2,11 @@
 import { availableParallelism, tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
 import { runCommand } from '../cli/local/processes.ts';
-import { Farpulse, REGIONS } from './ingest/farpulse.ts';
+import { Farpulse } from './ingest/farpulse.ts';
+import { REGIONS, SHARDS, type Transport } from './ingest/fleet.ts';
 import { LeaseServers } from './ingest/leases.ts';
 import { Load } from './ingest/load.ts';
-import { rowsOf, tableOf } from './ingest/report.ts';
+import { rowsOf, tableOf, type Measured } from './ingest/report.ts';
 import { beatsForSaturation, saturate } from './ingest/saturation.ts';
 import { beatsForSideBySide, measureSideBySide, type SideBySide } from './ingest/side-by-side.ts';
 import { writeResults } from './support/results.ts';
@@ -16,9 +17,11 @@ const PER_SECOND = 100;
 
 const HELP = `Usage: npm run bench:ingest -- [--seconds N] [--quick]
 
-Beats of ${NODES} nodes, ${PER_SECOND} a second, to the production bundle in local workerd (${REGIONS.length} observers), and at the
-same time Lease renewals of ${NODES} nodes, ${PER_SECOND} a second, to a real kube-apiserver and etcd: CPU, bytes written to
-disk, latency, memory. Then beats alone, at a rising pace, with workerd on one core.
+Beats of ${NODES} nodes, ${PER_SECOND} a second, to the production bundle in local workerd (${REGIONS.length} regions, ${SHARDS} observers in
+each), and at the same time Lease renewals of ${NODES} nodes, ${PER_SECOND} a second, to a real kube-apiserver and etcd: CPU,
+bytes written to disk, latency, memory. Then beats alone, at a rising pace, with workerd on one core. First with beats
+over WebSockets, as beacons send them by default, then over HTTPS, to which they fall back (here without TLS: on the edge
+that is the platform's).
 
   --seconds N  how long to measure, idle and under load (60). Observers store and report about once a minute,
                so only whole minutes show what is written per beat
@@ -26,7 +29,7 @@ disk, latency, memory. Then beats alone, at a rising pace, with workerd on one c
   --help       print this
 
 Needs Linux with two cores, taskset (util-linux), and the control plane's binaries, which are built when they are
-missing (see test/cluster/README.md). Takes about 5 minutes. Results: a table, and bench/results/ingest.json.
+missing (see test/cluster/README.md). Takes about 10 minutes. Results: a table, and bench/results/ingest.json.
 Exit code 0: measured, whatever came out.
 `;
 
@@ -67,25 +70,31 @@ function say(line: string): void {
 
 async function run({ seconds, quick }: Settings): Promise<void> {
   await assertMachine();
-  const plan = { nodes: NODES, perSecond: PER_SECOND, seconds };
-  const stepSeconds = quick ? 5 : 10;
+  const measured = new Map<Transport, Measured>();
+  for (const transport of ['websocket', 'https'] as const) {
+    const one = await measure(transport, seconds, quick ? 5 : 10);
+    console.log(`\nbeats by ${transport}\n${tableOf(one)}\n`);
+    measured.set(transport, one);
+  }
+  if (quick) return;
+  console.log(`Results: ${await writeResults('ingest', rowsOf(measured))}`);
+}
 
-  say('starting workerd, etcd and kube-apiserver; making keys and beats');
+async function measure(transport: Transport, seconds: number, stepSeconds: number): Promise<Measured> {
+  const plan = { transport, nodes: NODES, perSecond: PER_SECOND, seconds };
+  say(`${transport}: starting workerd, etcd and kube-apiserver; making keys and beats`);
   await using load = await Load.create(NODES);
   await using farpulse = await Farpulse.start(load.keys);
-  let measured: SideBySide;
+  let sideBySide: SideBySide;
   {
     await using leases = await LeaseServers.start();
     await load.sign(beatsForSideBySide(plan) + beatsForSaturation(stepSeconds, PER_SECOND));
-    measured = await measureSideBySide({ farpulse, leases, load }, plan, say);
+    sideBySide = await measureSideBySide({ farpulse, leases, load }, plan, say);
   }
   say(`saturation: workerd on one core, ${stepSeconds} s a step`);
   const steps = await saturate(farpulse, load, stepSeconds, PER_SECOND, say);
   await load.stop();
-
-  console.log(`\n${tableOf(measured, steps)}\n`);
-  if (quick) return;
-  console.log(`Results: ${await writeResults('ingest', rowsOf(measured, steps))}`);
+  return { sideBySide, steps };
 }
 
 try {

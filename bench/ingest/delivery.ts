@@ -1,23 +1,25 @@
 import { Agent, request, type IncomingMessage } from 'node:http';
 import { Ack, BEAT_CONTENT_TYPE } from '../../protocol/ack.ts';
-import type { SignedBeat } from './fleet.ts';
+import { REGIONS, type SignedBeat } from './fleet.ts';
 
 /** A beat not answered by then has failed. */
-const TIMEOUT_MS = 10_000;
+export const TIMEOUT_MS = 10_000;
 
 /** `delivered`: every observer has recorded it. Anything else, a quorum included, is named and counts as an error. */
 export type Outcome = 'delivered' | (string & {});
 
-/** Sends beats as beacons do: each node over a connection of its own, kept from beat to beat. */
-export class Delivery {
+export interface Delivery {
+  send(beat: SignedBeat): Promise<Outcome>;
+  close(): void;
+}
+
+/** Sends beats as beacons do over HTTPS: each node over a connection of its own, kept from beat to beat. */
+export class PostDelivery implements Delivery {
   readonly #url: URL;
-  readonly #observers: number;
   readonly #agents: readonly Agent[];
 
-  /** @param observers that must have recorded a beat */
-  constructor(url: string, nodes: number, observers: number) {
+  constructor(url: string, nodes: number) {
     this.#url = new URL('/v1/beats', url);
-    this.#observers = observers;
     this.#agents = Array.from({ length: nodes }, () => new Agent({ keepAlive: true, maxSockets: 1 }));
   }
 
@@ -40,8 +42,8 @@ export class Delivery {
   #judge(beat: SignedBeat, body: string): Outcome {
     const ack = Ack.parse(JSON.parse(body));
     if (ack.digest !== beat.digest) return 'an acknowledgement of another beat';
-    if (ack.recordedBy.length === this.#observers) return 'delivered';
-    return `recorded by ${ack.recordedBy.length} of ${this.#observers}: ${JSON.stringify(ack.missing)}`;
+    if (ack.recordedBy.length === REGIONS.length) return 'delivered';
+    return `recorded by ${ack.recordedBy.length} of ${REGIONS.length}: ${JSON.stringify(ack.missing)}`;
   }
 
   #post(jws: string, agent: Agent): Promise<{ status: number; body: string }> {

@@ -5,11 +5,9 @@ import { startLocalWorker, type LocalWorker } from '../../cli/local/local-worker
 import { removeAtEnd, removeNow } from '../../cli/local/processes.ts';
 import { StatusClient, type ClusterView } from '../../cli/local/status-client.ts';
 import { descendants } from '../support/usage.ts';
-import { CLUSTER, DEPLOYMENT, type RegisteredKeys } from './fleet.ts';
+import { CLUSTER, DEPLOYMENT, REGIONS, SHARDS, type RegisteredKeys } from './fleet.ts';
 
-export const REGIONS = ['weur', 'enam', 'apac'] as const;
-
-/** The production bundle in local workerd: one process that is the router, three observers and the arbiter. */
+/** The production bundle in local workerd: one process that is the router, the observers and the arbiter. */
 export class Farpulse {
   readonly url: string;
   /** workerd's. */
@@ -31,7 +29,9 @@ export class Farpulse {
     const worker = await startLocalWorker({
       vars: {
         DEPLOYMENT_ID: DEPLOYMENT,
-        CLUSTERS: { [CLUSTER]: { mode: 'observe', regions: [...REGIONS], readers: 'open', keys } },
+        CLUSTERS: {
+          [CLUSTER]: { mode: 'observe', regions: [...REGIONS], shards: SHARDS, readers: 'open', keys },
+        },
       },
       storageFolder: folder,
       direct: true,

@@ -8,6 +8,12 @@ import { audienceOf } from '../../protocol/names.ts';
 export const DEPLOYMENT = 'bench';
 export const CLUSTER = 'bench';
 export const INTERVAL_MS = 10_000;
+export const REGIONS = ['weur', 'enam', 'apac'] as const;
+/** One observer takes 500 sockets, and 1,000 nodes are not shared out evenly. */
+export const SHARDS = 3;
+
+/** What beats go by: `websocket` is what beacons prefer, `https` what they fall back to. */
+export type Transport = 'websocket' | 'https';
 
 /** A cluster's `keys` in the configuration. */
 export type RegisteredKeys = Record<string, { uid: string; key: string }>;
@@ -43,7 +49,7 @@ export class Fleet {
   }
 
   static async create(size: number): Promise<Fleet> {
-    return new Fleet(await Promise.all(Array.from({ length: size }, (_, index) => createNode(index + 1))));
+    return new Fleet(await Promise.all(Array.from({ length: size }, (_, index) => createNode(index))));
   }
 
   get size(): number {
@@ -77,11 +83,16 @@ export class Fleet {
   }
 }
 
-async function createNode(number: number): Promise<Node> {
+/** The name of the node with this index. */
+export function nameOf(index: number): string {
+  return `node-${String(index + 1).padStart(4, '0')}`;
+}
+
+async function createNode(index: number): Promise<Node> {
   const { publicKey, privateKey } = await generateKeyPair('EdDSA', { crv: 'Ed25519', extractable: true });
   const key = PublicKey.parse(await exportJWK(publicKey));
   return {
-    name: `node-${String(number).padStart(4, '0')}`,
+    name: nameOf(index),
     uid: randomUUID(),
     boot: randomUUID(),
     publicKey: key,

@@ -1,14 +1,15 @@
 // The load generator, a process of its own: it must neither wait for the bench nor be counted with anybody.
 // Its parent asks over the IPC channel, one question at a time; see load.ts.
-import { Delivery } from './delivery.ts';
-import { Fleet, type RegisteredKeys, type SignedBeat } from './fleet.ts';
+import { PostDelivery, type Delivery } from './delivery.ts';
+import { Fleet, type RegisteredKeys, type SignedBeat, type Transport } from './fleet.ts';
 import { Pace } from './pace.ts';
+import { SocketDelivery } from './socket-delivery.ts';
 import type { LoadResult } from './tally.ts';
 
 export type Question =
   | { readonly ask: 'create'; readonly nodes: number }
   | { readonly ask: 'sign'; readonly beats: number }
-  | { readonly ask: 'start'; readonly url: string; readonly observers: number; readonly perSecond: number }
+  | { readonly ask: 'start'; readonly url: string; readonly transport: Transport; readonly perSecond: number }
   /** Ends one stretch and begins the next. */
   | { readonly ask: 'next'; readonly perSecond: number }
   | { readonly ask: 'stop' };
@@ -38,7 +39,10 @@ function serve(): void {
         return {};
       case 'start':
         if (fleet === undefined) throw new Error('asked to start without nodes');
-        delivery = new Delivery(question.url, fleet.size, question.observers);
+        delivery =
+          question.transport === 'https'
+            ? new PostDelivery(question.url, fleet.size)
+            : new SocketDelivery(question.url);
         pace = new Pace(delivery, beats, question.perSecond);
         return {};
       case 'next':

@@ -1,7 +1,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import type { RegisteredKeys } from './fleet.ts';
+import type { RegisteredKeys, Transport } from './fleet.ts';
 import type { Answer, Question } from './load-process.ts';
 import type { LoadResult } from './tally.ts';
 
@@ -30,8 +30,8 @@ export class Load {
     await ask(this.#child, { ask: 'sign', beats });
   }
 
-  async start(url: string, observers: number, perSecond: number): Promise<void> {
-    await ask(this.#child, { ask: 'start', url, observers, perSecond });
+  async start(url: string, transport: Transport, perSecond: number): Promise<void> {
+    await ask(this.#child, { ask: 'start', url, transport, perSecond });
   }
 
   /** Ends a stretch and begins the next one. Returns what came of the old one, once all of it has been answered. */

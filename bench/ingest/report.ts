@@ -1,3 +1,4 @@
+import type { Transport } from './fleet.ts';
 import type { ResultRow } from '../support/results.ts';
 import { table } from '../support/table.ts';
 import { highestHeld, TARGET_PER_SECOND, type Step } from './saturation.ts';
@@ -6,6 +7,12 @@ import type { Cost, SideBySide } from './side-by-side.ts';
 /** A beat may cost at most this share of a renewal. */
 const MAX_CPU_RATIO = 1 / 3;
 const MAX_WRITTEN_RATIO = 1 / 50;
+
+/** All of one transport. */
+export interface Measured {
+  readonly sideBySide: SideBySide;
+  readonly steps: readonly Step[];
+}
 
 interface Line {
   readonly measure: string;
@@ -16,7 +23,7 @@ interface Line {
   readonly target?: { readonly text: string; readonly met: boolean };
 }
 
-function linesOf({ farpulse, lease }: SideBySide, steps: readonly Step[]): readonly Line[] {
+function linesOf({ sideBySide: { farpulse, lease }, steps }: Measured): readonly Line[] {
   const held = highestHeld(steps);
   const compare = (
     measure: string,
@@ -62,8 +69,8 @@ function linesOf({ farpulse, lease }: SideBySide, steps: readonly Step[]): reado
 }
 
 /** For people. */
-export function tableOf(measured: SideBySide, steps: readonly Step[]): string {
-  const rows = linesOf(measured, steps).map(({ measure, unit, digits, farpulse, lease, target }) => [
+export function tableOf(measured: Measured): string {
+  const rows = linesOf(measured).map(({ measure, unit, digits, farpulse, lease, target }) => [
     unit === '' ? measure : `${measure}, ${unit}`,
     farpulse.toFixed(digits),
     lease?.toFixed(digits) ?? '',
@@ -78,15 +85,24 @@ function ratio(value: number): string {
   return value < 0.1 ? `1/${(1 / value).toFixed(0)}` : value.toFixed(2);
 }
 
-/** For machines: `bench/results/ingest.json`. */
-export function rowsOf(measured: SideBySide, steps: readonly Step[]): readonly ResultRow[] {
-  return linesOf(measured, steps).flatMap(({ measure, unit, digits, farpulse, lease }) => {
-    const row = (system: string, value: number): ResultRow => ({
-      system,
-      measure,
-      value: Number(value.toFixed(digits + 1)),
-      unit: unit === '' ? 'count' : unit,
+/**
+ * For machines: `bench/results/ingest.json`. `farpulse` and `lease` ran at the same time, with beats by socket;
+ * `farpulse-https` and `lease-beside-https` after them.
+ */
+export function rowsOf(measured: ReadonlyMap<Transport, Measured>): readonly ResultRow[] {
+  return [...measured].flatMap(([transport, one]) => {
+    const isDefault = transport === 'websocket';
+    return linesOf(one).flatMap(({ measure, unit, digits, farpulse, lease }) => {
+      const row = (system: string, value: number): ResultRow => ({
+        system,
+        measure,
+        value: Number(value.toFixed(digits + 1)),
+        unit: unit === '' ? 'count' : unit,
+      });
+      return [
+        row(isDefault ? 'farpulse' : 'farpulse-https', farpulse),
+        ...(lease === undefined ? [] : [row(isDefault ? 'lease' : 'lease-beside-https', lease)]),
+      ];
     });
-    return [row('farpulse', farpulse), ...(lease === undefined ? [] : [row('lease', lease)])];
   });
 }

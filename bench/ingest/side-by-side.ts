@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { spent, usageOf, type Usage } from '../support/usage.ts';
-import { INTERVAL_MS } from './fleet.ts';
-import { REGIONS, type Farpulse } from './farpulse.ts';
+import type { Farpulse } from './farpulse.ts';
+import { INTERVAL_MS, type Transport } from './fleet.ts';
 import type { LeaseServers, RenewalResult } from './leases.ts';
 import type { Load } from './load.ts';
 
@@ -18,6 +18,7 @@ const MAX_LEASE_START_SECONDS = 150;
 const MAX_STOP_SECONDS = 30;
 
 export interface Plan {
+  readonly transport: Transport;
   readonly nodes: number;
   readonly perSecond: number;
   readonly seconds: number;
@@ -67,7 +68,7 @@ interface Reading {
  */
 export async function measureSideBySide(
   servers: Servers,
-  { nodes, perSecond, seconds }: Plan,
+  { transport, nodes, perSecond, seconds }: Plan,
   say: (line: string) => void,
 ): Promise<SideBySide> {
   const { farpulse, leases, load } = servers;
@@ -87,7 +88,7 @@ export async function measureSideBySide(
   say(`idle CPU, ms a second: farpulse ${idleOf('farpulse')}, lease ${idleOf('lease')}`);
 
   say(`warming up at ${perSecond} a second`);
-  await warmUp(servers, perSecond);
+  await warmUp(servers, transport, perSecond);
   const renewals = leases.renew(nodes, perSecond, seconds, LEASE_WARM_UP_SECONDS);
   await renewals.measuring;
   await load.next(perSecond);
@@ -107,8 +108,8 @@ export async function measureSideBySide(
 }
 
 /** The first beats meet observers that have no keys yet: the load goes on until nobody is refused any more. */
-async function warmUp({ farpulse, load }: Servers, perSecond: number): Promise<void> {
-  await load.start(farpulse.url, REGIONS.length, perSecond);
+async function warmUp({ farpulse, load }: Servers, transport: Transport, perSecond: number): Promise<void> {
+  await load.start(farpulse.url, transport, perSecond);
   for (let round = 1; ; round += 1) {
     await delay(INTERVAL_MS);
     const { errors, firstError } = await load.next(perSecond);
