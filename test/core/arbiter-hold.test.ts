@@ -51,6 +51,23 @@ describe('a hold', () => {
     expect(state.hold).toBeUndefined();
   });
 
+  test('does not count those as missing whose beat fell due after the poll', () => {
+    const state = held();
+    tend(state, 0, T + 10_000);
+    const lastBeat = (nowMs: number): void => {
+      allReport(
+        state,
+        NAMES.map((name) => reported(name, { heardAgoMs: 9_000 })),
+        nowMs,
+      );
+      state.memory.polledAtMs = nowMs;
+    };
+    lastBeat(T + 66_000);
+    // Another event, before the next poll: all of them have beaten since, and nobody has said so yet.
+    tendHold(state, heardNodes(state), T + 70_000);
+    expect(state.hold).toBeUndefined();
+  });
+
   test('is released by its name only', () => {
     const state = held();
     expect(release(state, 'hold-7', T + 1_000).released).toBe(false);

@@ -270,6 +270,18 @@ describe('many nodes', () => {
     expect(simulation.metrics.mistakes).toEqual([]);
   });
 
+  test('a cluster that is back from a total cut judges again once hold and cool-down are over', () => {
+    const simulation = calm();
+    for (const machine of simulation.machines) machine.cutUplink();
+    simulation.run(2 * MINUTE_MS);
+    expect(simulation.status().state).toBe('hold');
+    for (const machine of simulation.machines) machine.mendUplink();
+    // A minute with few missing, two of cool-down, and the time of a beat.
+    simulation.run(3.5 * MINUTE_MS);
+    expect(simulation.status().state).toBe('judging');
+    expect(reasons(simulation)).toEqual([]);
+  });
+
   test('six of ten that are really dead are written after an operator released the hold, without Leases', () => {
     const simulation = calm({ ...NO_LEASE, zones: 10 });
     for (const index of [1, 2, 3, 4, 5, 6]) simulation.machine(index).crash();

@@ -19,20 +19,22 @@ import { ArbiterStore } from '../storage/arbiter-store.ts';
 import { clusterConfigOf } from './names.ts';
 import { poll } from './poll.ts';
 import { Verifier } from './verifier.ts';
+import { WakeAlarm } from './wake-alarm.ts';
 
 /** Decides and writes for one cluster. All judgement is in `core/arbiter`. */
 export class Arbiter extends DurableObject<Env> {
   readonly #store: ArbiterStore;
   readonly #verifier = new Verifier();
   #loaded: Loaded | undefined;
-  #armedAtMs: number | undefined;
+  readonly #wake: WakeAlarm;
   #examination: Promise<readonly DoctorRow[]> | undefined;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     this.#store = new ArbiterStore(ctx.storage.sql);
+    this.#wake = new WakeAlarm(ctx.storage);
     void ctx.blockConcurrencyWhile(async () => {
-      this.#armedAtMs = (await ctx.storage.getAlarm()) ?? undefined;
+      await this.#wake.restore();
     });
   }
 
@@ -74,13 +76,13 @@ export class Arbiter extends DurableObject<Env> {
   }
 
   override async alarm(): Promise<void> {
-    this.#armedAtMs = undefined;
+    this.#wake.rang();
     try {
       await this.#step({ kind: 'tick' });
     } catch (error) {
       // A throwing alarm is retried six times and then dropped for good; cron's poke comes in any case.
       console.error('arbiter alarm failed', error);
-      await this.ctx.storage.setAlarm(Date.now() + 1_000);
+      await this.#wake.set(Date.now() + 1_000);
     }
   }
 
@@ -109,15 +111,8 @@ export class Arbiter extends DurableObject<Env> {
     // rows are durable, and a stale second instance, whose rows fail, sends nothing.
     this.#store.save(state);
     for (const effect of step.effects) this.ctx.waitUntil(this.#perform(effect));
-    await this.#arm(step.wakeAtMs);
+    await this.#wake.set(step.wakeAtMs);
     return step;
-  }
-
-  async #arm(wakeAtMs: number): Promise<void> {
-    const nowMs = Date.now();
-    if (this.#armedAtMs !== undefined && this.#armedAtMs <= wakeAtMs && this.#armedAtMs > nowMs) return;
-    this.#armedAtMs = Math.max(wakeAtMs, nowMs + 10);
-    await this.ctx.storage.setAlarm(this.#armedAtMs);
   }
 
   /** Runs one effect; what came of it is the next event. Never throws: an effect without an event is lost for good. */

@@ -15,6 +15,7 @@ import { ObserverStore } from '../storage/observer-store.ts';
 import { ackOf, BeaconSockets } from './beacon-sockets.ts';
 import { arbiterStub, clusterConfigOf, parseObserverName } from './names.ts';
 import { Verifier } from './verifier.ts';
+import { WakeAlarm } from './wake-alarm.ts';
 
 /** A report not answered by then is sent anew later. Pending calls keep an object billed. */
 const REPORT_TIMEOUT_MS = 5_000;
@@ -27,13 +28,14 @@ export class Observer extends DurableObject<Env> {
   readonly #verifier = new Verifier();
   readonly #sockets: BeaconSockets;
   #loaded: Promise<Loaded> | undefined;
-  #armedAtMs: number | undefined;
+  readonly #wake: WakeAlarm;
   #reporting = false;
   #reportAgain = false;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     this.#store = new ObserverStore(ctx.storage.sql);
+    this.#wake = new WakeAlarm(ctx.storage);
     this.#sockets = new BeaconSockets(ctx);
   }
 
@@ -121,7 +123,7 @@ export class Observer extends DurableObject<Env> {
   }
 
   override async alarm(info?: AlarmInvocationInfo): Promise<void> {
-    this.#armedAtMs = undefined;
+    this.#wake.rang();
     try {
       // While an alarm runs `getAlarm` is null, so memory is restored with the moment it was due.
       await this.#load(info?.scheduledTime);
@@ -129,7 +131,7 @@ export class Observer extends DurableObject<Env> {
     } catch (error) {
       // A throwing alarm is retried six times and then dropped for good; cron's poke comes in any case.
       console.error('observer alarm failed', error);
-      await this.ctx.storage.setAlarm(Date.now() + 1_000);
+      await this.#wake.set(Date.now() + 1_000);
     }
   }
 
@@ -150,13 +152,12 @@ export class Observer extends DurableObject<Env> {
       region,
       shard,
     };
-    const armedAtMs = await this.ctx.storage.getAlarm();
-    this.#armedAtMs = armedAtMs ?? undefined;
+    const armedAtMs = await this.#wake.restore();
     const state = restore(
       identity,
       config.policy,
       this.#store.load(),
-      alarmDueAtMs ?? armedAtMs ?? undefined,
+      alarmDueAtMs ?? armedAtMs,
       Date.now(),
       this.#sockets.kept(closing),
     );
@@ -185,17 +186,8 @@ export class Observer extends DurableObject<Env> {
           break;
       }
     }
-    await this.#arm(step.wakeAtMs);
+    await this.#wake.set(step.wakeAtMs);
     return step;
-  }
-
-  /** Every setAlarm is a row written: an alarm that rings too early is kept, and moved when it has rung. */
-  async #arm(wakeAtMs: number): Promise<void> {
-    const nowMs = Date.now();
-    if (this.#armedAtMs !== undefined && this.#armedAtMs <= wakeAtMs && this.#armedAtMs > nowMs) return;
-    // An alarm set to now, from inside an alarm, can stall (workerd#6866).
-    this.#armedAtMs = Math.max(wakeAtMs, nowMs + 10);
-    await this.ctx.storage.setAlarm(this.#armedAtMs);
   }
 
   #answer(step: ObserverStep): BeatAnswer {

@@ -2,7 +2,7 @@ import { LATE_GRACE_MS } from '../policy.ts';
 import { deadByLease } from './leases.ts';
 import type { Heard } from './share.ts';
 
-import { FRESH_MS, type ArbiterState } from './state.ts';
+import { FRESH_MS, type ArbiterState, type CoolDown } from './state.ts';
 import { observerIdOf } from '../shard.ts';
 
 /*
@@ -29,8 +29,8 @@ export const HOLD_POLL_MS = 8_000;
 /** An operator's release lets the named nodes be judged without the breaker for this long. */
 const RELEASE_MS = 3_600_000;
 
-function isMissing(heard: Heard, nowMs: number): boolean {
-  return nowMs >= heard.heardAtMs + heard.intervalMs + LATE_GRACE_MS;
+function isMissing(heard: Heard, atMs: number): boolean {
+  return atMs >= heard.heardAtMs + heard.intervalMs + LATE_GRACE_MS;
 }
 
 /** Opens a hold, or adds to the one that is open. */
@@ -104,6 +104,11 @@ function hearsNobody(state: ArbiterState): boolean {
   return deaf.length >= quorum;
 }
 
+/** When a cool-down is over, unless another node of its wave returns first. */
+export function coolDownEndsMs({ untilMs, quietSinceMs }: CoolDown): number {
+  return Math.max(untilMs, quietSinceMs + WAVE_QUIET_MS);
+}
+
 /** Opens, feeds and ends holds and cool-downs, by what the observers have just said. */
 export function tendHold(state: ArbiterState, all: readonly Heard[], nowMs: number): void {
   // Observers that hear nobody name no suspect, so nobody would poll them: that they say so is enough.
@@ -115,10 +120,12 @@ export function tendHold(state: ArbiterState, all: readonly Heard[], nowMs: numb
       nowMs,
     );
   }
-  if (nowMs - state.memory.polledAtMs > FRESH_MS) return;
+  const { polledAtMs } = state.memory;
+  if (nowMs - polledAtMs > FRESH_MS) return;
+  // As of that moment: whose beat fell due since is not missing, only not asked for.
   // A node with a verdict is settled: counted on, it would keep a small cluster in its hold for ever.
   const unsettled = all.filter((heard) => heard.node.phase !== 'down');
-  const missing = unsettled.filter((heard) => isMissing(heard, nowMs)).map((heard) => heard.node.name);
+  const missing = unsettled.filter((heard) => isMissing(heard, polledAtMs)).map((heard) => heard.node.name);
   const isMissingNow = new Set(missing);
 
   freeDead(state, deadByLease(state, unsettled, missing, nowMs), nowMs);
@@ -140,8 +147,7 @@ export function tendHold(state: ArbiterState, all: readonly Heard[], nowMs: numb
     const wave = state.coolDown.wave.filter((name) => isMissingNow.has(name));
     if (wave.length < state.coolDown.wave.length)
       state.coolDown = { ...state.coolDown, wave, quietSinceMs: nowMs };
-    if (nowMs >= Math.max(state.coolDown.untilMs, state.coolDown.quietSinceMs + WAVE_QUIET_MS))
-      delete state.coolDown;
+    if (nowMs >= coolDownEndsMs(state.coolDown)) delete state.coolDown;
   }
   if (state.released !== undefined) {
     // For this absence only: whoever has returned since is held again when the next outage comes.

@@ -22,7 +22,7 @@ import {
   written,
 } from './episode.ts';
 import { followClock } from './clock.ts';
-import { afterOwnOutage, HOLD_POLL_MS, openHold, release, tendHold } from './hold.ts';
+import { afterOwnOutage, coolDownEndsMs, HOLD_POLL_MS, openHold, release, tendHold } from './hold.ts';
 import {
   forget,
   isPaused,
@@ -37,7 +37,7 @@ import { judge, suspicionOf } from './judge.ts';
 import { LIST_ABOVE, leasesDueMs, takeLeases } from './leases.ts';
 import { heardNodes, type Heard } from './share.ts';
 import { look, moved, nextLookMs, RENEWAL_MS, signsOf } from './signs.ts';
-import type { ApiState, ArbiterNode, ArbiterState, FreshRead } from './state.ts';
+import { FRESH_MS, type ApiState, type ArbiterNode, type ArbiterState, type FreshRead } from './state.ts';
 import { claimsOn, deafRegions, lastHeardMs, newestClaim } from './witness.ts';
 
 /** What can happen to an arbiter. Results of effects come back as events. */
@@ -462,14 +462,18 @@ class Turn {
   }
 
   #poll(): void {
-    const { memory, reports, hold } = this.#state;
+    const { memory, reports, hold, coolDown } = this.#state;
     const nowMs = this.#nowMs;
     const oldestMs = Math.min(...Array.from(reports.values(), (stored) => stored.receivedAtMs), nowMs);
     const idle = nowMs - memory.polledAtMs > IDLE_MS;
     const overdue = idle && (reports.size === 0 || nowMs - oldestMs > REPORT_OVERDUE_MS);
     const holding = hold !== undefined && nowMs - memory.polledAtMs >= HOLD_POLL_MS;
     if (hold !== undefined) this.#wakeAt(memory.polledAtMs + HOLD_POLL_MS);
-    if (memory.polling || !(this.#pollFor.size > 0 || overdue || holding)) return;
+    // It ends by what the observers say then, and nobody else may have a reason to ask them.
+    const cooledMs = coolDown === undefined ? Number.POSITIVE_INFINITY : coolDownEndsMs(coolDown);
+    const cooled = nowMs >= cooledMs && nowMs - memory.polledAtMs > FRESH_MS;
+    if (nowMs < cooledMs && coolDown !== undefined) this.#wakeAt(cooledMs);
+    if (memory.polling || !(this.#pollFor.size > 0 || overdue || holding || cooled)) return;
     memory.polling = true;
     this.effects.push({ kind: 'poll', suspects: [...this.#pollFor] });
   }
