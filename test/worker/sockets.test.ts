@@ -1,4 +1,4 @@
-import { evictDurableObject, reset, runInDurableObject } from 'cloudflare:test';
+import { evictDurableObject, reset, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { digestOf } from '../../protocol/jws.ts';
 import { BEAT_HEADER } from '../../protocol/socket.ts';
@@ -122,7 +122,7 @@ async function sleepFor(ms: number): Promise<void> {
     );
     if (alarmMs === null || alarmMs > untilMs) break;
     vi.setSystemTime(Math.max(alarmMs, Date.now()));
-    await observer('weur').poke();
+    await runDurableObjectAlarm(observer('weur'));
   }
   vi.setSystemTime(untilMs);
 }
