@@ -56,8 +56,18 @@ const ClusterVars = z
     /** Observers per region; one takes about 1,000 nodes. */
     shards: z.int().min(1).max(64).default(1),
     leaseEvidence: z.enum(['look', 'wait', 'off']).optional(),
+    /**
+     * Whether nodes without a beacon are judged by the Lease that their kubelet renews. Default: only in external mode,
+     * where nobody else looks at them.
+     */
+    watchUnenrolled: z.boolean().optional(),
     /** A Kubernetes label selector: only these Nodes are watched. Empty: all. */
     nodeSelector: z.string().default(''),
+    /**
+     * Name of our own Lease in the namespace `farpulse`, by which two deployments that judge one cluster by mistake
+     * find each other. Empty: none is kept, for those that share a cluster on purpose, by `nodeSelector`.
+     */
+    lease: z.string().max(253).default('farpulse-detector'),
     /** Who may read the status: anybody, or holders of the read or admin token. */
     readers: z.enum(['open', 'token']).default('token'),
     /** Keys by node name, for a cluster whose API farpulse cannot reach. */
@@ -101,7 +111,9 @@ export interface ClusterConfig {
   readonly regions: readonly LocationHint[];
   readonly shards: number;
   readonly policy: Policy;
+  readonly watchUnenrolled: boolean;
   readonly nodeSelector: string;
+  readonly lease: string;
   readonly readers: 'open' | 'token';
   readonly keys?: Readonly<Record<string, { readonly uid: string; readonly key: string }>>;
 }
@@ -197,7 +209,9 @@ export function parseConfig(env: Readonly<Record<string, unknown>>): ConfigResul
         marginMs: (cluster.marginSeconds ?? preset.marginSeconds) * 1000,
         leaseEvidence: cluster.leaseEvidence ?? preset.leaseEvidence,
       },
+      watchUnenrolled: cluster.watchUnenrolled ?? cluster.mode === 'external',
       nodeSelector: cluster.nodeSelector,
+      lease: cluster.lease,
       readers: cluster.readers,
       ...(cluster.keys !== undefined && { keys: cluster.keys }),
     });

@@ -37,7 +37,9 @@ export async function startJudges(
   stack.defer(() => forwarder.stop());
   const clusters = PRESETS.map((preset) => {
     const nodeSelector = `${GROUP_LABEL}=${preset}`;
-    return [preset, { apiUrl: forwarder.url, mode, preset, nodeSelector, readers: 'open' }] as const;
+    // Two judges of one control plane, on purpose: neither keeps the Lease that says who judges it.
+    const shared = { mode, nodeSelector, readers: 'open', lease: '' } as const;
+    return [preset, { apiUrl: forwarder.url, preset, ...shared }] as const;
   });
   const secrets = PRESETS.map((preset) => [`KUBE_TOKEN_${preset.toUpperCase()}`, forwarder.token] as const);
   const worker = await startLocalWorker({

@@ -72,7 +72,8 @@ export async function startLab(options: {
     ...(options.port !== undefined && { port: options.port }),
     vars: {
       DEPLOYMENT_ID: DEPLOYMENT,
-      CLUSTERS: { [CLUSTER]: { apiUrl: api.url, mode: 'compat', readers: 'open' } },
+      // No Lease of our own: the embedded API has no manifests of ours.
+      CLUSTERS: { [CLUSTER]: { apiUrl: api.url, mode: 'compat', readers: 'open', lease: '' } },
       [`KUBE_TOKEN_${CLUSTER.toUpperCase()}`]: adminToken,
     },
   });

@@ -8,6 +8,7 @@ import {
   LATER,
   LEASES,
   MERGE,
+  OWN_LEASES,
   nodeConditions,
   ok,
   PODS,
@@ -116,6 +117,30 @@ export const ADAPTER_CASES: readonly ApiCase[] = [
       await ok(c.admin('PATCH', `${LEASES}/${name}`, { spec }, MERGE));
       const renewTimeMs = Date.parse('2026-01-01T00:00:00.123Z');
       expect(await c.cluster().readLease(name)).toEqual({ kind: 'ok', value: { node: name, renewTimeMs } });
+    },
+  },
+  {
+    name: 'our own Lease: taken when nobody holds it, renewed on exactly the copy that was read',
+    async run(c) {
+      const name = c.unique('own-lease');
+      const cluster = c.cluster({ ownLease: name });
+      expect(await cluster.readOwnLease()).toEqual({ kind: 'not-found' });
+      const namespace = { metadata: { name: 'farpulse' } };
+      await c.admin('POST', '/api/v1/namespaces', namespace);
+      await ok(c.admin('POST', OWN_LEASES, { metadata: { name }, spec: {} }));
+      const before = value(await cluster.readOwnLease());
+      expect(before).toEqual({
+        resourceVersion: expect.any(String) as string,
+        holder: undefined,
+        renewTimeMs: undefined,
+      });
+      const { resourceVersion } = before;
+      const renewal = { resourceVersion, holder: 'test/prod', renewTimeMs: Date.parse(LATER) + 7 };
+      const renewed = value(await cluster.renewOwnLease(renewal));
+      expect(await cluster.readOwnLease()).toEqual({ kind: 'ok', value: { ...renewal, ...renewed } });
+      expect(await cluster.renewOwnLease(renewal)).toMatchObject({ kind: 'conflict' });
+      const absent = await c.cluster({ ownLease: c.unique() }).renewOwnLease(renewal);
+      expect(absent).toEqual({ kind: 'not-found' });
     },
   },
   {

@@ -33,6 +33,7 @@ export interface ApiUnderTest {
 export const SMP = { 'content-type': 'application/strategic-merge-patch+json' };
 export const MERGE = { 'content-type': 'application/merge-patch+json' };
 export const LEASES = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
+export const OWN_LEASES = '/apis/coordination.k8s.io/v1/namespaces/farpulse/leases';
 export const PODS = '/api/v1/namespaces/default/pods';
 
 export const EARLIER = '2026-01-01T00:00:00Z';
@@ -61,9 +62,12 @@ export class TableContext {
   }
 
   /** The adapter, as admin unless said otherwise. */
-  cluster(options: { readonly nodeSelector?: string; readonly token?: string } = {}): ClusterPort {
-    const { nodeSelector = '', token = this.#api.adminToken } = options;
-    return createKubernetesCluster({ apiUrl: this.#api.url, token, fetch: this.#api.fetch, nodeSelector });
+  cluster(
+    options: { readonly nodeSelector?: string; readonly token?: string; readonly ownLease?: string } = {},
+  ): ClusterPort {
+    const { nodeSelector = '', token = this.#api.adminToken, ...others } = options;
+    const { url: apiUrl, fetch: send } = this.#api;
+    return createKubernetesCluster({ apiUrl, token, fetch: send, nodeSelector, ...others });
   }
 
   kubeletCluster(): ClusterPort {

@@ -4,7 +4,7 @@ import type { Passing } from './api-door.ts';
 import { startControlPlane, type ControlPlane } from './control-plane.ts';
 import { readyCondition, type Condition, type Node } from './objects.ts';
 import { Stage } from './stage.ts';
-import type { ClusterPlan, StagedNode } from './staged-cluster.ts';
+import { DEPLOYMENT, type ClusterPlan, type StagedNode } from './staged-cluster.ts';
 import { createReadyPod, writeNodeCondition } from './status-writer.ts';
 
 /*
@@ -14,6 +14,8 @@ import { createReadyPod, writeNodeCondition } from './status-writer.ts';
  */
 
 const WITHOUT_LEASES = { kubelet: { enableNodeLease: false } };
+const OUR_LEASE = { lease: 'farpulse-detector' };
+const OUR_LEASE_PATH = '/apis/coordination.k8s.io/v1/namespaces/farpulse/leases/farpulse-detector';
 const CLUSTERS = {
   dead: { nodes: 3 },
   'from-false': { nodes: 3 },
@@ -28,8 +30,10 @@ const CLUSTERS = {
   'lease-less': { nodes: 3, ...WITHOUT_LEASES },
   contradicted: { nodes: 3 },
   canary: { nodes: 5, ...WITHOUT_LEASES },
-  deployment: { nodes: 3 },
-  'another-deployment': { nodes: 3, nodesOf: 'deployment' },
+  deployment: { nodes: 3, settings: OUR_LEASE },
+  'another-deployment': { nodes: 3, nodesOf: 'deployment', settings: OUR_LEASE },
+  // Asserted over a controller that listens to kubelets.
+  'wrong-mode': { nodes: 5, settings: { mode: 'external' } },
   breaker: { nodes: 6, ...WITHOUT_LEASES, zoneOf: (number) => (number <= 3 ? 'breaker-a' : 'breaker-b') },
 } as const satisfies Record<string, ClusterPlan>;
 
@@ -317,19 +321,56 @@ test.concurrent('two contradictions open the breaker, also for a node that is de
   ]);
 });
 
-test.concurrent('two deployments by mistake write a node once between them, and never against its kubelet', async () => {
-  const both = [stage.cluster('deployment'), stage.cluster('another-deployment')];
-  const node = stage.cluster('deployment').node(1);
-  for (const cluster of both) cluster.killNode(cluster.node(1));
-  await Promise.all(both.map((cluster) => cluster.untilPhase(cluster.node(1), 'down')));
+test.concurrent('external mode over a controller in kubelet mode is found by the pods of the first node written', async () => {
+  const cluster = stage.cluster('wrong-mode');
+  const [first, second] = [cluster.node(1), cluster.node(2)];
+  await createReadyPod(plane.client, 'wrong-mode', first.name);
+  cluster.killNode(first);
+  const { state, hold } = await cluster.until(
+    'held for its mode',
+    ({ alerts }) => alerts.some(({ code, node }) => code === 'wrong-mode' && node === first.name),
+    120_000,
+  );
+  expect(state).toBe('hold');
+  expect(hold).toMatchObject({ kind: 'mode', nodes: [first.name] });
+  cluster.killNode(second);
+  await cluster.untilNode(second, 'kept from a verdict', ({ why }) => why.includes('did not act on'));
   await longEnough();
-  const written = (): string[] => both.flatMap(({ door }) => door.written('nodes/'));
-  expect(written().filter((write) => write.endsWith(' 200'))).toEqual([`PATCH ${statusOf(node)} 200`]);
+  expect((await readyOf(second))?.status).toBe('True');
+  expect(cluster.door.written()).toEqual([`PATCH ${statusOf(first)} 200`]);
+});
 
-  const before = written();
+test.concurrent('two deployments by mistake: one holds the Lease and writes, the other stands down and says so', async () => {
+  const both = [stage.cluster('deployment'), stage.cluster('another-deployment')] as const;
+  const node = both[0].node(1);
+  const holder = await plane.waitFor('a holder of our Lease', async () => {
+    const lease = await plane.request<{ readonly spec: { readonly holderIdentity?: string } }>(
+      'GET',
+      OUR_LEASE_PATH,
+    );
+    return lease.spec.holderIdentity;
+  });
+  const holds = both.find(({ name }) => holder === `${DEPLOYMENT}/${name}`);
+  const standsDown = both.find((cluster) => cluster !== holds);
+  if (holds === undefined || standsDown === undefined) throw new Error(`the Lease is ${holder}'s`);
+  const { state, why } = await standsDown.until('standing down', ({ alerts }) =>
+    alerts.some(({ code }) => code === 'another-detector'),
+  );
+  expect({ state, why }).toEqual({ state: 'hold', why: expect.stringContaining(holder) as string });
+
+  for (const cluster of both) cluster.killNode(cluster.node(1));
+  await holds.untilPhase(holds.node(1), 'down');
+  await standsDown.untilNode(standsDown.node(1), 'left to the other', ({ why: said }) =>
+    said.includes(holder),
+  );
+  await longEnough();
+  expect(holds.door.written('nodes/')).toEqual([`PATCH ${statusOf(node)} 200`]);
+  expect(standsDown.door.written()).toEqual([]);
+
+  const before = holds.door.written();
   for (const cluster of both) await cluster.startNode(cluster.node(1));
   await Promise.all(both.map((cluster) => cluster.untilPhase(cluster.node(1), 'alive')));
   await longEnough();
   expect((await readyOf(node))?.status).toBe('True');
-  expect(written()).toEqual(before);
+  expect(holds.door.written()).toEqual(before);
 });

@@ -172,13 +172,13 @@ export class Farpulse {
     );
   }
 
-  /** Everything that farpulse has written so far, Events aside: `PATCH node-1` or `PATCH pod web-1`. */
+  /** Everything that farpulse has written so far, Events and its own Lease aside: `PATCH node-1` or `PATCH pod web-1`. */
   async writes(): Promise<string[]> {
     const isWrite = ({ user, verb, objectRef }: AuditEvent): boolean =>
       user.username === DETECTOR &&
       !['get', 'list', 'watch'].includes(verb) &&
       // An access review creates nothing: it is how the harness waits for the permissions.
-      !['events', 'selfsubjectaccessreviews'].includes(objectRef?.resource ?? '');
+      !['events', 'leases', 'selfsubjectaccessreviews'].includes(objectRef?.resource ?? '');
     return (await this.#plane.auditLog())
       .filter((event) => isWrite(event))
       .map(

@@ -99,7 +99,7 @@ export const ALLOWED: readonly Allowed[] = [
 
   read(
     "list a node's pods everywhere",
-    'compat',
+    'external',
     '/api/v1/pods?fieldSelector=spec.nodeName%3Dtarget&limit=500',
   ),
   {

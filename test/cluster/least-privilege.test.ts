@@ -227,7 +227,7 @@ describe.for<{ overlay: Overlay }>([{ overlay: 'observe' }, { overlay: 'external
       expect(await adapter.patchReadyUnknown(stranger)).toMatchObject({ kind: 'conflict' });
     });
 
-    test(`the adapter ${writesPods ? 'marks' : 'neither sees nor marks'} pods`, async () => {
+    test(`the adapter ${writesNodes ? 'sees' : 'does not see'} pods and ${writesPods ? 'marks' : 'does not mark'} them`, async () => {
       const name = newName('pod');
       const path = await createPod(plane, name);
       const before = await plane.request<Pod>('GET', path);
@@ -235,13 +235,13 @@ describe.for<{ overlay: Overlay }>([{ overlay: 'observe' }, { overlay: 'external
       const copy = { namespace: 'default', name, uid, resourceVersion, ready: 'True' } as const;
       const listed = await adapter.listPods('target');
       const marked = await adapter.patchPodNotReady(copy, LATER);
+      if (writesNodes) expect(listed.kind === 'ok' && listed.value).toContainEqual(copy);
+      else expect(listed).toMatchObject({ kind: 'refused', status: 403 });
       if (!writesPods) {
-        expect(listed).toMatchObject({ kind: 'refused', status: 403 });
         expect(marked).toMatchObject({ kind: 'refused', status: 403 });
         expect(await plane.request('GET', path)).toEqual(before);
         return;
       }
-      expect(listed.kind === 'ok' && listed.value).toContainEqual(copy);
       expect(marked).toMatchObject({ kind: 'ok' });
       const after = await plane.request<Pod>('GET', path);
       expect(after.status).toEqual({
@@ -383,6 +383,15 @@ describe('the kill switch', () => {
     const refused = await adapter.patchReadyUnknown(await patchOf('target'));
     expect(refused).toMatchObject({ kind: 'refused', status: 403 });
     expect(refused.kind === 'refused' && refused.why).toContain(why);
+  });
+
+  test('the adapter renews our own Lease', async () => {
+    const lease = await adapter.readOwnLease();
+    if (lease.kind !== 'ok') throw new Error(lease.kind);
+    const { resourceVersion } = lease.value;
+    const renewal = { resourceVersion, holder: 'test/prod', renewTimeMs: Date.parse(LATER) };
+    expect(await adapter.renewOwnLease(renewal)).toMatchObject({ kind: 'ok' });
+    expect(await adapter.readOwnLease()).toMatchObject({ kind: 'ok', value: { holder: 'test/prod' } });
   });
 
   test('a disarmed detector still reads, tells, and renews its Lease', async () => {

@@ -30,7 +30,7 @@ const DIFFERENCES: readonly (Permission & { readonly overlays: readonly Overlay[
     name: 'farpulse-detector',
     overlays: ['external', 'compat'],
   },
-  { verb: 'list', resource: 'pods', overlays: ['compat'] },
+  { verb: 'list', resource: 'pods', overlays: ['external', 'compat'] },
   { verb: 'patch', resource: 'pods', subresource: 'status', overlays: ['compat'] },
 ];
 

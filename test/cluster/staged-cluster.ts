@@ -145,10 +145,13 @@ export class StagedCluster {
     );
   }
 
+  /** Judging, unless it has found that another deployment does. */
   untilAlive(timeoutMs = 120_000): Promise<ClusterView> {
     return this.until(
       'judging, with every node alive',
-      ({ state, nodesByPhase }) => state === 'judging' && nodesByPhase.alive === this.nodes.length,
+      ({ state, nodesByPhase, alerts }) =>
+        (state === 'judging' || alerts.some(({ code }) => code === 'another-detector')) &&
+        nodesByPhase.alive === this.nodes.length,
       timeoutMs,
     );
   }

@@ -6,6 +6,7 @@ import {
   lookAtLease,
   nextLookMs,
   stillAtMs,
+  stillLeaseEvidence,
 } from '../../worker/core/arbiter/signs.ts';
 import type { FreshRead } from '../../worker/core/arbiter/state.ts';
 import { toRfc3339Seconds } from '../../worker/core/rfc3339.ts';
@@ -144,6 +145,27 @@ describe('a Lease', () => {
     const next = look(watch, read(T + 40_000, SENT, SENT + 30_000));
     expect(next).toMatchObject({ hasLease: false, movedAtMs: T + 40_000 });
     expect(stillAtMs(next)).toBe(T + 1_000_000);
+  });
+});
+
+describe('the Lease of a node without a beacon, read before its verdict', () => {
+  test.for([
+    { name: 'is still when nothing was written since', read: read(T, SENT, SENT - 60_000), kind: 'still' },
+    { name: 'has moved since it was listed', read: read(T, SENT + 10_000, SENT - 60_000), kind: 'wait' },
+    {
+      name: 'may hang: a status was written after it',
+      read: read(T, SENT, SENT + 1_000),
+      kind: 'unavailable',
+    },
+    {
+      name: 'may hang: a status was written within the same second',
+      read: read(T, SENT, SENT),
+      kind: 'unavailable',
+    },
+    { name: 'cannot be read', read: read(T, FORBIDDEN, SENT - 60_000), kind: 'unavailable' },
+    { name: 'is no longer there', read: read(T, undefined, SENT - 60_000), kind: 'unavailable' },
+  ] as const)('$name', ({ read: copy, kind }) => {
+    expect(stillLeaseEvidence(copy, SENT, T).kind).toBe(kind);
   });
 });
 

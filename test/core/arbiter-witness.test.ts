@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { claimsOn, confirmSilence, lastHeardMs, silentSinceMs } from '../../worker/core/arbiter/witness.ts';
+import {
+  claimsOn,
+  confirmSilence,
+  deafRegions,
+  lastHeardMs,
+  silentSinceMs,
+} from '../../worker/core/arbiter/witness.ts';
 import type { Report, ReportedNode } from '../../protocol/report.ts';
 import {
   amend,
@@ -154,5 +160,60 @@ describe('when a node was last heard', () => {
       reports(state, REGIONS[i] ?? '', [silent('node-1', 80_000, { listenedForMs })], T);
     }
     expect(T - silentSinceMs(claimsOn(state, nodeOf(state, 'node-1')))).toBe(25_000);
+  });
+});
+
+describe('a region that hears few of those that another one hears', () => {
+  const NAMES = ['node-1', 'node-2', 'node-3', 'node-4', 'node-5'];
+  const heard = (name: string): ReportedNode => reported(name);
+  const unheard = (count: number) => (name: string, index: number) =>
+    index < count ? silent(name, 30_000) : reported(name);
+
+  test.for<{
+    readonly name: string;
+    readonly nodes?: readonly string[];
+    readonly said: readonly ((name: string, index: number) => ReportedNode)[];
+    readonly blind?: string;
+    readonly oldRegion?: string;
+    readonly deaf: readonly string[];
+  }>([
+    { name: 'three of five: it is the suspect', said: [unheard(3), heard, heard], deaf: ['weur'] },
+    { name: 'two of five: they may be', said: [unheard(2), heard, heard], deaf: [] },
+    {
+      name: 'both of two: too few to say',
+      nodes: NAMES.slice(0, 2),
+      said: [unheard(2), heard, heard],
+      deaf: [],
+    },
+    {
+      name: 'nobody is heard anywhere: nothing to compare',
+      said: [unheard(5), unheard(5), unheard(5)],
+      deaf: [],
+    },
+    {
+      name: 'two of three regions: one that hears is enough',
+      said: [unheard(5), unheard(5), heard],
+      deaf: ['weur', 'enam'],
+    },
+    {
+      name: 'heard by one that calls itself blind: that does not count',
+      said: [unheard(5), heard, unheard(5)],
+      blind: 'enam',
+      deaf: [],
+    },
+    {
+      name: 'heard in an answer to an earlier poll: that does not count',
+      said: [unheard(5), heard, unheard(5)],
+      oldRegion: 'enam',
+      deaf: [],
+    },
+  ])('$name', ({ nodes = NAMES, said, blind, oldRegion, deaf }) => {
+    const state = anArbiter(nodes, T);
+    said.forEach((say, index) => {
+      const region = REGIONS[index] ?? '';
+      const over = region === blind ? { blind: 'restarting' as const } : {};
+      reports(state, region, nodes.map(say), region === oldRegion ? T - 60_000 : T, over);
+    });
+    expect([...deafRegions(state, T)]).toEqual(deaf);
   });
 });

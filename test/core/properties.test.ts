@@ -83,6 +83,27 @@ describe('what must never happen', () => {
     });
   });
 
+  test('a node without a beacon whose kubelet renews its Lease is not written, whatever befalls the others', () => {
+    const scenario = fc.record({
+      seed,
+      nodes: fc.integer({ min: 2, max: 8 }),
+      unenrolled: fc.integer({ min: 1, max: 8 }),
+      troubles: troubles([...NODE_TROUBLES, ...OWN_TROUBLES, ...API_TROUBLES], 8 * MINUTE_MS, 8),
+    });
+    holds(30, scenario, ({ unenrolled, troubles: all, ...options }) => {
+      const simulation = simulate(options);
+      const [spared, ...others] = simulation.machines;
+      for (const machine of simulation.machines.slice(0, unenrolled)) {
+        delete machine.apiNode.annotations['farpulse/beacon-key'];
+        machine.stopBeacon();
+      }
+      simulation.run(6 * MINUTE_MS);
+      for (const trouble of all) plan(simulation, trouble, others);
+      simulation.run(16 * MINUTE_MS);
+      expect(simulation.metrics.writes.filter((write) => write.node === spared?.name)).toEqual([]);
+    });
+  });
+
   test('no more than one write between two returns of a node', () => {
     const scenario = fc.record({
       seed,

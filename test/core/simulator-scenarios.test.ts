@@ -66,6 +66,7 @@ describe('one node', () => {
     simulation.run(60 * MINUTE_MS);
     expect(reasons(simulation)).toEqual(['node-3 FarpulseHostSilent mistake']);
     expect(simulation.phaseOf(simulation.machine(3))).toBe('watched');
+    expect(simulation.api.events).toEqual(['node-3 FarpulseHostSilent', 'node-3 FarpulseContradicted']);
   });
 
   test('that dies after such a contradiction is written in the end', () => {
@@ -164,6 +165,112 @@ describe('one node', () => {
   });
 });
 
+describe('a node without a beacon', () => {
+  /** A cluster in which the first nodes have lost their beacons and keys long ago. */
+  function without(count: number, options: Partial<SimulationOptions> = {}): Simulation {
+    const simulation = calm(options);
+    for (const machine of simulation.machines.slice(0, count)) {
+      delete machine.apiNode.annotations['farpulse/beacon-key'];
+      machine.stopBeacon();
+    }
+    simulation.run(8 * MINUTE_MS);
+    return simulation;
+  }
+  const MODES = [
+    { name: 'one of ten', count: 1, options: {} },
+    { name: 'nine of ten', count: 9, options: {} },
+    {
+      name: 'one of ten, in compat mode when that is configured',
+      count: 1,
+      options: { mode: 'compat', watchUnenrolled: true },
+    },
+  ] as const;
+
+  test.for(MODES)('that dies is written by its Lease within two minutes: $name', ({ count, options }) => {
+    const simulation = without(count, options);
+    simulation.machine(0).crash();
+    simulation.run(2 * MINUTE_MS);
+    expect(reasons(simulation)).toEqual(['node-0 FarpulseHostSilent detection']);
+    simulation.run(10 * MINUTE_MS);
+    simulation.machine(0).boot();
+    simulation.run(3 * MINUTE_MS);
+    expect(reasons(simulation)).toHaveLength(1);
+    expect(simulation.phaseOf(simulation.machine(0))).toBe('unenrolled');
+    expect(simulation.machine(0).apiNode.ready?.status).toBe('True');
+  });
+
+  test('that dies is written although the arbiter restarts again and again', () => {
+    const simulation = without(1);
+    simulation.machine(0).crash();
+    for (let times = 0; times < 10; times += 1) {
+      simulation.run(23 * SECOND_MS);
+      simulation.arbiter.restart(300);
+    }
+    expect(reasons(simulation)).toEqual(['node-0 FarpulseHostSilent detection']);
+  });
+
+  test.for<{
+    readonly name: string;
+    readonly options?: Partial<SimulationOptions>;
+    readonly count?: number;
+    readonly happens: (simulation: Simulation) => void;
+  }>([
+    {
+      name: 'without a Lease, dies',
+      options: NO_LEASE,
+      happens: (simulation) => simulation.machine(0).crash(),
+    },
+    {
+      name: 'dies in compat mode, where the controller looks',
+      options: { mode: 'compat' },
+      happens: (simulation) => simulation.machine(0).crash(),
+    },
+    {
+      name: 'is paused, and dies',
+      happens: (simulation) => {
+        simulation.machine(0).apiNode.annotations['farpulse/pause'] = 'reason=disk swap';
+        simulation.run(6 * MINUTE_MS);
+        simulation.machine(0).crash();
+      },
+    },
+    {
+      name: 'lives while the API server is away for ten minutes',
+      happens: (simulation) => {
+        simulation.setApiTrouble('unreachable');
+        simulation.in(10 * MINUTE_MS, () => simulation.setApiTrouble('none'));
+      },
+    },
+    {
+      name: 'is one of six of ten whose Leases stand still',
+      count: 9,
+      happens: (simulation) => {
+        for (const machine of simulation.machines.slice(0, 6)) machine.crash();
+      },
+    },
+  ])('is not written when it $name', ({ options = {}, count = 1, happens }) => {
+    const simulation = without(count, options);
+    happens(simulation);
+    simulation.run(20 * MINUTE_MS);
+    expect(reasons(simulation)).toEqual([]);
+  });
+
+  test('whose Lease hangs contradicts one write at most, and gets no second', () => {
+    const simulation = without(1);
+    simulation.machine(0).kubelet.leaseHangs = true;
+    simulation.run(60 * MINUTE_MS);
+    expect(simulation.metrics.writes.length).toBeLessThanOrEqual(1);
+  });
+
+  test('does not slow the verdict on one that has a beacon', () => {
+    const simulation = without(3);
+    simulation.machine(1).crash();
+    simulation.machine(5).crash();
+    simulation.metrics.noteDeath(simulation.machine(5));
+    simulation.run(MINUTE_MS);
+    expect(Math.max(...simulation.metrics.detectionsMs)).toBeLessThan(25_000);
+  });
+});
+
 describe('modes', () => {
   test('observe decides and writes nothing', () => {
     const simulation = calm({ mode: 'observe' });
@@ -184,6 +291,37 @@ describe('modes', () => {
     simulation.run(2 * MINUTE_MS);
     expect(apiNode.readyPods).toBe(0);
     expect(simulation.api.podWrites).toBe(12);
+  });
+});
+
+describe('the mode check', () => {
+  test('holds all writes 15 s after the first one that a controller did not act on', () => {
+    const simulation = calm();
+    simulation.api.controllerListensTo = 'kubelets';
+    simulation.machine(3).crash();
+    simulation.run(45 * SECOND_MS);
+    expect(simulation.status()).toMatchObject({ state: 'hold', hold: { kind: 'mode', nodes: ['node-3'] } });
+    simulation.machine(4).crash();
+    simulation.run(10 * MINUTE_MS);
+    expect(reasons(simulation)).toEqual(['node-3 FarpulseHostSilent detection']);
+
+    // An operator has put the controller right.
+    simulation.api.controllerListensTo = 'us';
+    simulation.arbiter.release(simulation.status().hold?.id ?? '');
+    simulation.run(MINUTE_MS);
+    expect(reasons(simulation)).toHaveLength(2);
+    expect(simulation.status().state).toBe('judging');
+  });
+
+  test('ends its hold by itself when a slow controller acts after all', () => {
+    const simulation = calm();
+    simulation.api.controllerListensTo = 'kubelets';
+    simulation.machine(3).crash();
+    simulation.run(45 * SECOND_MS);
+    expect(simulation.status().state).toBe('hold');
+    simulation.api.controllerListensTo = 'us';
+    simulation.run(20 * SECOND_MS);
+    expect(simulation.status().state).toBe('judging');
   });
 });
 

@@ -12,6 +12,7 @@ export function clusterOf(config: ClusterConfig, env: Readonly<Record<string, un
     secrets: secretsOf(config),
     fetch: fetchOf(config, env),
     nodeSelector: config.nodeSelector,
+    ownLease: config.lease,
   });
 }
 
@@ -60,6 +61,8 @@ function listedCluster(
     patchReadyUnknown: unreachable,
     listPods: unreachable,
     patchPodNotReady: unreachable,
+    readOwnLease: unreachable,
+    renewOwnLease: unreachable,
     createEvent: unreachable,
   };
 }

@@ -7,6 +7,7 @@ import {
   parseLease,
   parseLeasePage,
   parseNode,
+  parseOwnLease,
   parsePodPage,
   parseWritten,
 } from './parse.ts';
@@ -23,6 +24,8 @@ export interface KubernetesOptions {
   readonly fetch: typeof fetch;
   /** A label selector for the inventory; empty: all Nodes. */
   readonly nodeSelector: string;
+  /** Name of our own Lease. Default: the one that `deploy/` ships. */
+  readonly ownLease?: string;
   /**
    * For one request, from sending to the last byte. Default 4 s: a healthy API server needs milliseconds, and a
    * verdict should not wait longer for a sick one. A page of a list gets 2.5 times as much.
@@ -37,6 +40,11 @@ const MAX_REQUESTS = 5;
 /** Items per page: client-go's default, and half a megabyte to hold at once. */
 const PAGE_SIZE = 500;
 const LEASE_NAMESPACE = 'kube-node-lease';
+/** Of `deploy/`: the account may read and renew this one Lease. */
+const OWN_NAMESPACE = 'farpulse';
+export const OWN_LEASE = 'farpulse-detector';
+/** For people who look at the Lease: held by nobody, when not renewed for so long (`TAKE_OVER_MS`). */
+const OWN_LEASE_SECONDS = 180;
 /** Events about objects without a namespace belong here (kubernetes pkg/apis/core/validation/events.go). */
 const NODE_EVENT_NAMESPACE = 'default';
 const MAX_NAME_CHARS = 253;
@@ -146,6 +154,31 @@ export function createKubernetesCluster(options: KubernetesOptions): ClusterPort
         const ready = { type: 'Ready', status: 'False', lastTransitionTime };
         const body = { metadata: { uid, resourceVersion }, status: { conditions: [ready] } };
         await core.patchNamespacedPodStatus({ namespace, name, body, ...AS_FARPULSE }, patch);
+      }),
+
+    readOwnLease: () =>
+      attempt(async ({ coordination }) =>
+        parseOwnLease(
+          await coordination.readNamespacedLease({
+            namespace: OWN_NAMESPACE,
+            name: options.ownLease ?? OWN_LEASE,
+          }),
+        ),
+      ),
+
+    renewOwnLease: ({ resourceVersion, holder, renewTimeMs }) =>
+      attempt(async ({ coordination, patch }) => {
+        // A micro time takes nothing but six digits.
+        const renewTime = new Date(renewTimeMs).toISOString().replace('Z', '000Z');
+        const spec = { holderIdentity: holder, leaseDurationSeconds: OWN_LEASE_SECONDS, renewTime };
+        const body = { metadata: { resourceVersion }, spec };
+        const name = options.ownLease ?? OWN_LEASE;
+        return parseWritten(
+          await coordination.patchNamespacedLease(
+            { namespace: OWN_NAMESPACE, name, body, ...AS_FARPULSE },
+            patch,
+          ),
+        );
       }),
 
     createEvent: (event) =>

@@ -1,7 +1,14 @@
 import { z } from 'zod';
 import { toRfc3339Seconds } from '../core/rfc3339.ts';
 import { UnreadableAnswer } from './failure.ts';
-import type { InventoryNode, LeaseCopy, NodeCopy, PodCopy, ReadyCondition } from '../core/cluster-port.ts';
+import type {
+  InventoryNode,
+  LeaseCopy,
+  NodeCopy,
+  OwnLeaseCopy,
+  PodCopy,
+  ReadyCondition,
+} from '../core/cluster-port.ts';
 
 /*
  * The edge between the generated client's types, which promise without looking, and our own. The client has turned
@@ -86,6 +93,12 @@ const LeaseItem = z.object({
 });
 const Lease = LeaseItem.extend({ kind: z.literal('Lease') });
 
+const OwnLease = z.object({
+  kind: z.literal('Lease'),
+  metadata: z.object({ resourceVersion: z.string().min(1) }),
+  spec: z.object({ holderIdentity: z.string().nullish(), renewTime: MicroTimeMs.nullish() }).nullish(),
+});
+
 const InventoryItem = z.object({
   metadata: Meta.omit({ resourceVersion: true }),
 });
@@ -100,7 +113,11 @@ const Pod = z
     }),
     status: z.object({ conditions: ReadyAmongConditions }).nullish(),
   })
-  .transform(({ metadata, status }): PodCopy => ({ ...metadata, ready: status?.conditions?.status }));
+  .transform(({ metadata, status }): PodCopy => {
+    const ready = status?.conditions;
+    const marked = ready?.status === 'False' && ready.reason === '';
+    return { ...metadata, ready: ready?.status, ...(marked && { marked }) };
+  });
 
 const Written = z.object({ metadata: z.object({ resourceVersion: z.string().min(1) }) });
 
@@ -114,6 +131,16 @@ export function parseLease(answer: unknown): LeaseCopy {
 
 function leaseCopyOf({ metadata, spec }: z.infer<typeof LeaseItem>): LeaseCopy {
   return { node: metadata.name, renewTimeMs: spec?.renewTime ?? undefined };
+}
+
+export function parseOwnLease(answer: unknown): OwnLeaseCopy {
+  const { metadata, spec } = parse(OwnLease, answer, 'a Lease');
+  const holder = spec?.holderIdentity ?? '';
+  return {
+    resourceVersion: metadata.resourceVersion,
+    holder: holder === '' ? undefined : holder,
+    renewTimeMs: spec?.renewTime ?? undefined,
+  };
 }
 
 /** The resourceVersion that a write has left. */

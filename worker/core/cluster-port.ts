@@ -41,12 +41,29 @@ export interface LeaseCopy {
   readonly renewTimeMs: number | undefined;
 }
 
+/** The Lease of our own, as it is in the cluster. */
+export interface OwnLeaseCopy {
+  readonly resourceVersion: string;
+  readonly holder: string | undefined;
+  /** By its holder's clock, epoch ms: compared for equality only. */
+  readonly renewTimeMs: number | undefined;
+}
+
+/** Written on exactly the copy that was read. */
+export interface OwnLeaseRenewal {
+  readonly resourceVersion: string;
+  readonly holder: string;
+  readonly renewTimeMs: number;
+}
+
 export interface PodCopy {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
   readonly resourceVersion: string;
   readonly ready: ConditionStatus | undefined;
+  /** Ready=False without a reason: what the node lifecycle controller leaves of a pod that was Ready. */
+  readonly marked?: true;
 }
 
 /** Why a call brought no result. `unreachable` is the API server's state, never a node's. */
@@ -92,5 +109,8 @@ export interface ClusterPort {
   listPods(node: string): Promise<ClusterResult<readonly PodCopy[]>>;
   /** Ready=False with a new lastTransitionTime (whole seconds, RFC 3339), on exactly the copy that was read. */
   patchPodNotReady(pod: PodCopy, lastTransitionTime: string): Promise<ClusterResult<void>>;
+  readOwnLease(): Promise<ClusterResult<OwnLeaseCopy>>;
+  /** Resolves with the Lease's new resourceVersion. */
+  renewOwnLease(renewal: OwnLeaseRenewal): Promise<ClusterResult<{ readonly resourceVersion: string }>>;
   createEvent(event: NodeEvent): Promise<ClusterResult<void>>;
 }

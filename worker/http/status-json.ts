@@ -85,7 +85,19 @@ export const ClusterJson = z
     at: Time.openapi({ description: 'When this was so, by the arbiter.' }),
     state: z.enum(['judging', 'hold', 'cool-down', 'cannot-see', 'breaker-open']),
     why: z.string(),
-    hold: z.object({ id: z.string(), since: Time, nodes: z.array(z.string()), share: z.number() }).optional(),
+    hold: z
+      .object({
+        id: z.string(),
+        since: Time,
+        nodes: z.array(z.string()),
+        share: z.number(),
+        kind: z.enum(['share', 'mode']).optional(),
+      })
+      .optional()
+      .openapi({
+        description:
+          '`mode`: a controller did not act on what was written of the named node. Otherwise too many nodes are missing.',
+      }),
     regions: z.array(
       z.object({
         region: z.string(),
@@ -208,7 +220,13 @@ export function clusterJson(status: ClusterStatus): Zod.infer<typeof ClusterJson
     state,
     why,
     ...(hold !== undefined && {
-      hold: { id: hold.id, since: timeOf(hold.sinceMs), nodes: [...hold.nodes], share: hold.share },
+      hold: {
+        id: hold.id,
+        since: timeOf(hold.sinceMs),
+        nodes: [...hold.nodes],
+        share: hold.share,
+        ...defined({ kind: hold.kind }),
+      },
     }),
     regions: regions.map(({ region, reportedAgoMs, nodesHeard, blind }) => ({
       region,

@@ -10,7 +10,9 @@ import {
 } from '../core/arbiter/step.ts';
 import type { ClusterStatus } from '../core/arbiter/view.ts';
 import type { ClusterPort } from '../core/cluster-port.ts';
+import { checkMode } from '../cluster/check-mode.ts';
 import { clusterOf, fetchOf, secretsOf } from '../cluster/cluster-of.ts';
+import { Gate } from '../cluster/gate.ts';
 import type { DoctorRow } from '../cluster/doctor/row.ts';
 import { markPods } from '../cluster/mark-pods.ts';
 import { quorumOf, type ClusterConfig } from '../config.ts';
@@ -25,6 +27,7 @@ import { WakeAlarm } from './wake-alarm.ts';
 export class Arbiter extends DurableObject<Env> {
   readonly #store: ArbiterStore;
   readonly #verifier = new Verifier();
+  readonly #events = new Gate(1);
   #loaded: Loaded | undefined;
   readonly #wake: WakeAlarm;
   #examination: Promise<readonly DoctorRow[]> | undefined;
@@ -88,7 +91,7 @@ export class Arbiter extends DurableObject<Env> {
 
   #load(): Loaded {
     if (this.#loaded === undefined) {
-      const { cluster: config } = clusterConfigOf(this.env, this.ctx.id.name ?? '');
+      const { deploymentId, cluster: config } = clusterConfigOf(this.env, this.ctx.id.name ?? '');
       const settings = {
         cluster: config.name,
         mode: config.mode,
@@ -97,6 +100,10 @@ export class Arbiter extends DurableObject<Env> {
         quorum: quorumOf(config.regions.length),
         policy: config.policy,
         hasApi: config.apiUrl !== undefined,
+        watchUnenrolled: config.watchUnenrolled,
+        ...(config.lease !== '' && {
+          lease: { name: config.lease, holder: `${deploymentId}/${config.name}` },
+        }),
       };
       const state = this.#store.load(settings, Date.now());
       this.#loaded = { config, state, cluster: clusterOf(config, this.env) };
@@ -117,6 +124,13 @@ export class Arbiter extends DurableObject<Env> {
 
   /** Runs one effect; what came of it is the next event. Never throws: an effect without an event is lost for good. */
   async #perform(effect: ArbiterEffect): Promise<void> {
+    if (effect.kind === 'event') {
+      // One at a time, so that a verdict's requests find the way free. What came of it changes nothing.
+      await this.#events
+        .run(() => this.#load().cluster.createEvent(effect.event))
+        .catch((error: unknown) => console.error('an Event was lost', error));
+      return;
+    }
     try {
       await this.#step(await this.#resultOf(effect));
     } catch (error) {
@@ -125,7 +139,7 @@ export class Arbiter extends DurableObject<Env> {
     }
   }
 
-  async #resultOf(effect: ArbiterEffect): Promise<ArbiterEvent> {
+  async #resultOf(effect: AnsweredEffect): Promise<ArbiterEvent> {
     const { config, cluster, state } = this.#load();
     switch (effect.kind) {
       case 'poll': {
@@ -154,12 +168,20 @@ export class Arbiter extends DurableObject<Env> {
         const { marked, ok } = await markPods(cluster, effect);
         return { kind: 'pods-marked', name: effect.name, marked, ok };
       }
+      case 'read-own-lease':
+        return { kind: 'own-lease-read', result: await cluster.readOwnLease() };
+      case 'renew-own-lease': {
+        const { renewal } = effect;
+        return { kind: 'own-lease-renewed', renewal, result: await cluster.renewOwnLease(renewal) };
+      }
+      case 'check-mode':
+        return { kind: 'mode-checked', name: effect.name, finding: await checkMode(cluster, effect) };
     }
   }
 }
 
 /** The event of an effect that broke: as if the other side had not answered. */
-function failureOf(effect: ArbiterEffect): ArbiterEvent {
+function failureOf(effect: AnsweredEffect): ArbiterEvent {
   const failure = { kind: 'unreachable', why: 'internal error' } as const;
   switch (effect.kind) {
     case 'poll':
@@ -174,8 +196,16 @@ function failureOf(effect: ArbiterEffect): ArbiterEvent {
       return { kind: 'written', name: effect.patch.node, result: failure };
     case 'mark-pods':
       return { kind: 'pods-marked', name: effect.name, marked: 0, ok: false };
+    case 'read-own-lease':
+      return { kind: 'own-lease-read', result: failure };
+    case 'renew-own-lease':
+      return { kind: 'own-lease-renewed', renewal: effect.renewal, result: failure };
+    case 'check-mode':
+      return { kind: 'mode-checked', name: effect.name, finding: { kind: 'failed', why: failure.why } };
   }
 }
+
+type AnsweredEffect = Exclude<ArbiterEffect, { kind: 'event' }>;
 
 interface Loaded {
   readonly config: ClusterConfig;

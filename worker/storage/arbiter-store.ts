@@ -3,11 +3,20 @@ import {
   type ArbiterNode,
   type ArbiterSettings,
   type ArbiterState,
+  type LeasePulse,
+  type Memory,
   type StoredReport,
 } from '../core/arbiter/state.ts';
+import { watchesUnenrolled } from '../core/arbiter/unenrolled.ts';
 
 /** What is stored of the cluster as a whole: everything but nodes, reports, and what is asked for again. */
 type ClusterRow = Omit<ArbiterState, 'settings' | 'nodes' | 'reports' | 'memory'>;
+
+/** The newest list of Leases. */
+interface LeasesRow {
+  readonly takenAtMs: number;
+  readonly leases: readonly (readonly [string, LeasePulse])[];
+}
 
 /** "I am well" comes every minute with every node in it, and is stored less often: a poll brings what is newer. */
 const STORE_WELL_EVERY_MS = 180_000;
@@ -34,12 +43,14 @@ export class ArbiterStore {
   readonly #nodes = new Map<string, ArbiterNode>();
   readonly #reports = new Map<string, StoredReport>();
   #cluster = '';
+  #leases: Memory['leases'] | undefined;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
     sql.exec(`
       CREATE TABLE IF NOT EXISTS cluster (id INTEGER PRIMARY KEY CHECK (id = 1), json TEXT NOT NULL) STRICT;
       CREATE TABLE IF NOT EXISTS node (name TEXT PRIMARY KEY, json TEXT NOT NULL) STRICT, WITHOUT ROWID;
+      CREATE TABLE IF NOT EXISTS leases (id INTEGER PRIMARY KEY CHECK (id = 1), json TEXT NOT NULL) STRICT;
       CREATE TABLE IF NOT EXISTS report (observer TEXT PRIMARY KEY, json TEXT NOT NULL) STRICT, WITHOUT ROWID;
     `);
   }
@@ -60,6 +71,7 @@ export class ArbiterStore {
     )) {
       this.#reports.set(observer, JSON.parse(json) as StoredReport);
     }
+    this.#loadLeases(fresh.memory);
     return {
       ...fresh,
       ...(JSON.parse(row.json) as ClusterRow),
@@ -68,10 +80,28 @@ export class ArbiterStore {
     };
   }
 
+  /** Only of unenrolled nodes is a pulse worth a row: how long a Lease has stood still must outlast our own sleep. */
+  #loadLeases(memory: Memory): void {
+    const row = this.#sql.exec<{ json: string }>('SELECT json FROM leases').toArray()[0];
+    if (row === undefined) return;
+    const { takenAtMs, leases } = JSON.parse(row.json) as LeasesRow;
+    memory.leasesTakenAtMs = takenAtMs;
+    memory.leases = this.#leases = new Map(leases);
+  }
+
+  #saveLeases(state: ArbiterState): void {
+    const { leases, leasesTakenAtMs: takenAtMs } = state.memory;
+    if (leases === this.#leases || leases.size === 0 || !watchesUnenrolled(state)) return;
+    const row: LeasesRow = { takenAtMs, leases: [...leases] };
+    this.#sql.exec('INSERT OR REPLACE INTO leases (id, json) VALUES (1, ?)', JSON.stringify(row));
+    this.#leases = leases;
+  }
+
   /** Writes what differs from the last save. No await inside, so that it is one atomic commit. */
   save(state: ArbiterState): void {
     this.#saveMap('node', 'name', this.#nodes, state.nodes);
     this.#saveMap('report', 'observer', this.#reports, state.reports, saysNothingNew);
+    this.#saveLeases(state);
     const { settings: _s, nodes: _n, reports: _r, memory: _m, ...cluster } = state;
     const json = JSON.stringify(cluster satisfies ClusterRow);
     if (json === this.#cluster) return;

@@ -1,3 +1,4 @@
+import type { ModeFinding } from '../../../worker/core/arbiter/mode.ts';
 import type {
   ClusterFailure,
   ClusterResult,
@@ -5,6 +6,9 @@ import type {
   InventoryNode,
   LeaseCopy,
   NodeCopy,
+  NodeEvent,
+  OwnLeaseCopy,
+  OwnLeaseRenewal,
   ReadyCondition,
   UnknownPatch,
 } from '../../../worker/core/cluster-port.ts';
@@ -39,7 +43,17 @@ export interface ApiListener {
 export class ApiModel {
   readonly nodes = new Map<string, ApiNode>();
   trouble: ApiTrouble = 'none';
-  /** Requests answered so far. */
+  /** Whose word the node lifecycle controller takes: `us` is external mode. */
+  controllerListensTo: 'us' | 'kubelets' = 'us';
+  /** farpulse's own, as `deploy/` ships it. */
+  ownLease: { version: number; holder: string | undefined; renewTimeMs: number | undefined } = {
+    version: 1,
+    holder: undefined,
+    renewTimeMs: undefined,
+  };
+  /** `node-1 FarpulseHostSilent`, in order. */
+  readonly events: string[] = [];
+  /** Requests answered so far, but for those about our own Lease. */
   reads = 0;
   lists = 0;
   writes = 0;
@@ -160,6 +174,39 @@ export class ApiModel {
     node.readyPods = 0;
     this.podWrites += marked;
     return { marked, ok: true };
+  }
+
+  createEvent({ node, reason }: NodeEvent): void {
+    if (this.#failure() === undefined) this.events.push(`${node} ${reason}`);
+  }
+
+  readOwnLease(): ClusterResult<OwnLeaseCopy> {
+    const failure = this.#failure();
+    if (failure !== undefined) return failure;
+    const { version, holder, renewTimeMs } = this.ownLease;
+    return { kind: 'ok', value: { resourceVersion: `${version}`, holder, renewTimeMs } };
+  }
+
+  renewOwnLease(renewal: OwnLeaseRenewal): ClusterResult<{ readonly resourceVersion: string }> {
+    const failure = this.#failure();
+    if (failure !== undefined) return failure;
+    const { version } = this.ownLease;
+    if (renewal.resourceVersion !== `${version}`)
+      return { kind: 'conflict', why: 'the object has been modified' };
+    const { holder, renewTimeMs } = renewal;
+    this.ownLease = { version: version + 1, holder, renewTimeMs };
+    return { kind: 'ok', value: { resourceVersion: `${version + 1}` } };
+  }
+
+  /** What `checkMode` makes of its list and its read, in one. A controller in external mode has marked all by then. */
+  checkMode(name: string, uid: string, lastTransitionTime: string): ModeFinding {
+    const failure = this.#failure();
+    if (failure !== undefined) return { kind: 'failed', why: failure.kind };
+    this.reads += 1;
+    const node = this.nodes.get(name);
+    const isOurs = node?.ready?.status === 'Unknown' && node.ready.lastTransitionTime === lastTransitionTime;
+    if (node?.uid !== uid || !isOurs || node.readyPods === 0) return { kind: 'nothing-to-tell' };
+    return { kind: this.controllerListensTo === 'us' ? 'marked' : 'untouched' };
   }
 
   /** Another controller, or an operator, writes the Ready condition. */

@@ -4,6 +4,7 @@ import {
   type ArbiterNode,
   type ArbiterSettings,
   type ArbiterState,
+  type LeasePulse,
   type StoredReport,
 } from '../../../worker/core/arbiter/state.ts';
 import {
@@ -12,6 +13,7 @@ import {
   type ArbiterEvent,
   type ArbiterStep,
 } from '../../../worker/core/arbiter/step.ts';
+import { watchesUnenrolled } from '../../../worker/core/arbiter/unenrolled.ts';
 import type { UnknownPatch } from '../../../worker/core/cluster-port.ts';
 import type { ApiModel } from './api-model.ts';
 import { LOST, type Path } from './network.ts';
@@ -151,6 +153,35 @@ export class ArbiterHost extends ObjectHost {
         );
         return;
       }
+      case 'event':
+        api.createEvent(effect.event);
+        return;
+      case 'read-own-lease':
+        this.#request(
+          () => api.readOwnLease(),
+          (result) => ({ kind: 'own-lease-read', result: result ?? UNREACHABLE }),
+        );
+        return;
+      case 'renew-own-lease': {
+        const { renewal } = effect;
+        this.#request(
+          () => api.renewOwnLease(renewal),
+          (result) => ({ kind: 'own-lease-renewed', renewal, result: result ?? UNREACHABLE }),
+        );
+        return;
+      }
+      case 'check-mode': {
+        const { name, uid, lastTransitionTime } = effect;
+        this.#request(
+          () => api.checkMode(name, uid, lastTransitionTime),
+          (finding) => ({
+            kind: 'mode-checked',
+            name,
+            finding: finding ?? { kind: 'failed', why: UNREACHABLE.why },
+          }),
+        );
+        return;
+      }
     }
   }
 
@@ -238,6 +269,8 @@ class ArbiterRows {
   readonly #nodes = new Map<string, { readonly value: ArbiterNode; readonly json: string }>();
   readonly #reports = new Map<string, { readonly value: StoredReport; readonly json: string }>();
   #cluster: string | undefined;
+  #leases = '[]';
+  #leasesTakenAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(isFaithful: boolean) {
     this.#isFaithful = isFaithful;
@@ -246,6 +279,8 @@ class ArbiterRows {
   load(settings: ArbiterSettings, nowMs: number): ArbiterState {
     const fresh = newArbiter(settings, nowMs);
     if (this.#cluster === undefined) return fresh;
+    fresh.memory.leases = new Map(JSON.parse(this.#leases) as [string, LeasePulse][]);
+    fresh.memory.leasesTakenAtMs = this.#leasesTakenAtMs;
     return {
       ...fresh,
       ...(JSON.parse(this.#cluster) as Partial<ArbiterState>),
@@ -259,6 +294,10 @@ class ArbiterRows {
     this.#saveMap(this.#reports, state.reports);
     const { settings: _s, nodes: _n, reports: _r, memory: _m, ...cluster } = state;
     this.#cluster = JSON.stringify(cluster);
+    const { leases, leasesTakenAtMs } = state.memory;
+    if (this.#leasesTakenAtMs === leasesTakenAtMs || !watchesUnenrolled(state)) return;
+    this.#leases = JSON.stringify([...leases]);
+    this.#leasesTakenAtMs = leasesTakenAtMs;
   }
 
   #loadMap<T>(rows: Map<string, { readonly value: T; readonly json: string }>): Map<string, T> {

@@ -37,6 +37,8 @@ export interface SimulationOptions {
   readonly regions?: readonly string[];
   readonly shards?: number;
   readonly mode?: ArbiterSettings['mode'];
+  /** Default: in external mode. */
+  readonly watchUnenrolled?: boolean;
   /** Whether kubelets renew Leases. Without, the policy should say `off`. Default: they do. */
   readonly leases?: boolean;
   readonly hasBrokenWatch?: boolean;
@@ -91,7 +93,17 @@ export class Simulation {
     const random = this.random;
     this.#quorum = Math.floor(regions.length / 2) + 1;
     this.api = new ApiModel(queue);
-    this.settings = { cluster: 'sim', mode, regions, shards, quorum: this.#quorum, policy, hasApi: true };
+    this.settings = {
+      cluster: 'sim',
+      mode,
+      regions,
+      shards,
+      quorum: this.#quorum,
+      policy,
+      hasApi: true,
+      watchUnenrolled: options.watchUnenrolled ?? mode === 'external',
+      lease: { name: 'farpulse-detector', holder: 'test/sim' },
+    };
     this.arbiter = new ArbiterHost({
       queue,
       random: random.fork(),

@@ -126,6 +126,11 @@ export function permissionsFor(mode: Mode, leaseEvidence: boolean): readonly Per
       lacking: 'no Lease that shows in the cluster when the detector was last well',
     },
   ];
+  const modeCheck: Permission = {
+    verb: 'list',
+    resource: 'pods',
+    lacking: 'whether the controller listens to us cannot be seen after a write',
+  };
   const pods: readonly Permission[] = [
     { verb: 'list', resource: 'pods' },
     { verb: 'patch', resource: 'pods', subresource: 'status' },
@@ -134,7 +139,7 @@ export function permissionsFor(mode: Mode, leaseEvidence: boolean): readonly Per
     case 'observe':
       return reads;
     case 'external':
-      return [...reads, ...writes];
+      return [...reads, ...writes, modeCheck];
     case 'compat':
       return [...reads, ...writes, ...pods];
   }

@@ -22,8 +22,10 @@ export function followClock(state: ArbiterState, nowMs: number): void {
   for (const [name, node] of nodes) nodes.set(name, movedBy(node, byMs));
   for (const [id, stored] of reports) reports.set(id, movedBy(stored, byMs));
   // What was found out lately is asked for again; what is under way is still awaited.
-  const { pollBegunAtMs, polledAtMs, leases, leasesListedAtMs } = newMemory();
-  Object.assign(memory, { pollBegunAtMs, polledAtMs, leases, leasesListedAtMs });
+  const { pollBegunAtMs, polledAtMs, leasesListedAtMs } = newMemory();
+  Object.assign(memory, { pollBegunAtMs, polledAtMs, leasesListedAtMs });
+  memory.leasesTakenAtMs += byMs;
+  memory.leases = new Map([...memory.leases].map(([name, pulse]) => [name, movedBy(pulse, byMs)]));
   memory.reads.clear();
 }
 

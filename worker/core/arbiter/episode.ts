@@ -1,5 +1,6 @@
 import type { ClusterResult, NodeCopy } from '../cluster-port.ts';
 import { toRfc3339Seconds } from '../rfc3339.ts';
+import { MODE_CHECK_MS } from './mode.ts';
 import { leaseSpeaks, moved, signsOf } from './signs.ts';
 import type { ArbiterNode, ArbiterState, Episode, FreshRead, Intent, KubeletSigns, Watch } from './state.ts';
 import type { Cause, Phase } from './view.ts';
@@ -172,6 +173,7 @@ export function written(state: ArbiterState, node: ArbiterNode, intent: Intent, 
       ...(intent.signs !== undefined && { signs: intent.signs }),
       checkDueAtMs: nowMs + FIRST_CHECK_MS,
       checks: 0,
+      ...(state.settings.mode === 'external' && { modeCheckDueAtMs: nowMs + MODE_CHECK_MS }),
     },
   };
   return verdict(node, intent.cause, episode, nowMs);
@@ -265,7 +267,12 @@ export function onCheck(state: ArbiterState, node: ArbiterNode, read: FreshRead,
   if (before !== undefined && !moved(before, signs)) {
     // No kubelet wrote that: it would have moved its heartbeat time. An API server restored from a backup brings back
     // what was true then, and the node is as silent as before.
-    return suspect(state, past, ended.cause, ended.lastBeatAtMs, nowMs);
+    const silent = suspect(state, past, ended.cause, ended.lastBeatAtMs, nowMs);
+    if (ended.unenrolled !== true || silent.episode === undefined) return silent;
+    return { ...silent, episode: { ...silent.episode, unenrolled: true } };
+  }
+  if (ended.unenrolled === true && followUp.checks > 0) {
+    return toPhase(returned(node, nowMs), 'unenrolled', nowMs);
   }
   if (followUp.checks === 0) {
     const recent = state.contradictionsAtMs.filter((atMs) => nowMs - atMs < CONTRADICTION_WINDOW_MS);
@@ -273,6 +280,7 @@ export function onCheck(state: ArbiterState, node: ArbiterNode, read: FreshRead,
     if (state.contradictionsAtMs.length >= 2) state.breakerOpenUntilMs = nowMs + BREAKER_OPEN_MS;
   }
   const cause: Cause = followUp.checks === 0 ? 'contradicted' : 'beacon-lost';
-  const again = newEpisode(state, node, cause, ended.lastBeatAtMs, nowMs);
+  const newest = newEpisode(state, node, cause, ended.lastBeatAtMs, nowMs);
+  const again = ended.unenrolled === true ? { ...newest, unenrolled: ended.unenrolled } : newest;
   return watch({ ...past, episode: again }, cause, read, nowMs, before);
 }

@@ -4,6 +4,7 @@ import type { InventoryNode } from '../cluster-port.ts';
 import { fromRfc3339 } from '../rfc3339.ts';
 import { shardOf } from '../shard.ts';
 import type { ArbiterNode, ArbiterState } from './state.ts';
+import type { Phase } from './view.ts';
 
 /*
  * The Node object is the registry: its annotations name the beacon's keys and an operator's wishes, and whoever may
@@ -57,6 +58,14 @@ function ownersOf(state: ArbiterState): Owners {
   return owners;
 }
 
+function phaseOf(same: ArbiterNode | undefined, isEnrolled: boolean): Phase {
+  if (same === undefined) return isEnrolled ? 'new' : 'unenrolled';
+  // Judged without a beacon: a verdict stands; what was only suspected is left to the beats from now on.
+  const isJudged = same.episode?.unenrolled === true;
+  if (!isEnrolled) return isJudged ? same.phase : 'unenrolled';
+  return same.phase === 'unenrolled' || (isJudged && same.phase !== 'down') ? 'new' : same.phase;
+}
+
 /** Takes in one Node's metadata, from a list or a fresh read. A new uid is a new node: nothing of the old one stays. */
 export function learn(
   state: ArbiterState,
@@ -72,9 +81,8 @@ export function learn(
   for (const key of keys) owners.set(key.x, seen.name);
   const paused = pauseOf(seen.annotations);
   const same = known?.uid === seen.uid ? known : undefined;
-  const phase =
-    keys.length === 0 ? 'unenrolled' : same === undefined || same.phase === 'unenrolled' ? 'new' : same.phase;
-  const { paused: _, ...base } = same ?? {
+  const phase = phaseOf(same, keys.length > 0);
+  const { paused: _, ...base } = (phase === 'new' && same !== undefined ? withoutEpisode(same) : same) ?? {
     name: seen.name,
     uid: seen.uid,
     zone: '',
@@ -99,6 +107,10 @@ export function learn(
   };
   if (same === undefined || !sameKeys(same.keys, keys)) state.registryVersion += 1;
   state.nodes.set(seen.name, next);
+}
+
+function withoutEpisode({ episode: _e, watch: _w, cause: _c, ...node }: ArbiterNode): ArbiterNode {
+  return node;
 }
 
 /** A Node that its own GET did not find is gone, and so is its key. */

@@ -2,6 +2,7 @@ import type { NodeCopy } from '../cluster-port.ts';
 import { LATE_GRACE_MS } from '../policy.ts';
 import { CONTRADICTION_WINDOW_MS, FIRST_CHECK_MS } from './episode.ts';
 import { HOLD_POLL_MS, WAVE_QUIET_MS } from './hold.ts';
+import { leaseForbids } from './own-lease.ts';
 import {
   doubtMs,
   heardOf,
@@ -11,7 +12,16 @@ import {
   type Heard,
   type Share,
 } from './share.ts';
-import { kubeletEvidence, leaseSpeaks, moved, nextLookMs, RENEWAL_MS, signsOf, stillAtMs } from './signs.ts';
+import {
+  kubeletEvidence,
+  leaseSpeaks,
+  moved,
+  nextLookMs,
+  RENEWAL_MS,
+  signsOf,
+  stillAtMs,
+  stillLeaseEvidence,
+} from './signs.ts';
 import { FRESH_MS, type ArbiterNode, type ArbiterState, type FreshRead } from './state.ts';
 import type { Cause } from './view.ts';
 import {
@@ -81,6 +91,9 @@ export function suspicionOf(state: ArbiterState, claims: readonly Claim[]): Susp
  * - `refused-beats`: only beats that are well signed and cannot be taken. Never silence, so no verdict by itself.
  */
 export type Suspicion = 'host-silent' | 'kubelet-down' | 'refused-beats';
+
+/** What a verdict is asked on. `lease-still`: no beacon to beat, and its Lease stands still; see `unenrolled.ts`. */
+type Ground = Suspicion | 'lease-still';
 
 /** Regions that hear the node say that its kubelet is down, believed only after an `ok` in the same boot. */
 function kubeletDownCount(claims: readonly Claim[]): number {
@@ -194,16 +207,26 @@ function judgeSilence(
 }
 
 /** Rules 4, 5 and 7: is it only this node, and are we in a state to say so? */
-function judgeDoubt(
+export function judgeDoubt(
   state: ArbiterState,
   node: ArbiterNode,
   all: readonly Heard[],
   suspect: Heard,
-  suspicion: Suspicion,
+  suspicion: Ground,
   nowMs: number,
 ): Judgement | undefined {
   if (state.breakerOpenUntilMs !== undefined && nowMs < state.breakerOpenUntilMs) {
     return { kind: 'wait', untilMs: state.breakerOpenUntilMs, why: 'live kubelets contradicted us twice' };
+  }
+  const forbidden = leaseForbids(state, nowMs);
+  if (forbidden !== undefined) return { kind: 'wait', ...forbidden };
+  if (state.modeHold !== undefined) {
+    const { node: seen } = state.modeHold;
+    return {
+      kind: 'wait',
+      untilMs: nowMs + LOOK_AGAIN_MS,
+      why: `the controller did not act on ${seen}: it may listen to kubelets, not to us`,
+    };
   }
   const released =
     state.released !== undefined &&
@@ -256,18 +279,18 @@ function judgeDoubt(
 }
 
 /** Rules 2, 3, 6, 8 and 10: what does the cluster itself say? */
-function judgeCluster(
+export function judgeCluster(
   state: ArbiterState,
   node: ArbiterNode,
   claims: readonly Claim[],
   suspect: Heard,
-  suspicion: Suspicion,
+  suspicion: Ground,
   nowMs: number,
 ): Judgement {
   const newest = newestClaim(claims);
   const isLeaving = suspicion !== 'kubelet-down' && newest?.reported.leaving?.what === 'host';
   const cause: Cause = isLeaving ? 'leaving' : suspicion === 'kubelet-down' ? suspicion : 'host-silent';
-  const why = explain(claims, suspicion, nowMs);
+  const why = explain(claims, suspicion, suspect, nowMs);
   if (!state.settings.hasApi) return { kind: 'write', cause, why, copy: undefined };
   if (nowMs < state.api.retryAtMs && state.api.state === 'unreachable') {
     return {
@@ -308,11 +331,13 @@ function judgeCluster(
     return { kind: 'watch', cause: suspicion, why: 'only beats that cannot be taken', read };
   }
   const evidence =
-    suspicion === 'kubelet-down'
-      ? kubeletDownEvidence(node, read, suspect.timeoutMs, nowMs)
-      : node.phase === 'watched' && node.watch !== undefined
-        ? watchedEvidence(node, read, nowMs)
-        : silentNodeEvidence(state, claims, suspect, read);
+    suspicion === 'lease-still'
+      ? stillLeaseEvidence(read, state.memory.leases.get(node.name)?.renewTimeMs, nowMs)
+      : suspicion === 'kubelet-down'
+        ? kubeletDownEvidence(node, read, suspect.timeoutMs, nowMs)
+        : node.phase === 'watched' && node.watch !== undefined
+          ? watchedEvidence(node, read, nowMs)
+          : silentNodeEvidence(state, claims, suspect, read);
   switch (evidence.kind) {
     case 'outlived':
       return { kind: 'watch', cause: 'beacon-lost', why: 'its kubelet outlived its last beat', read };
@@ -429,7 +454,11 @@ function canaryUntilMs(
 }
 
 /** The evidence in one sentence, for the condition's message and the status. */
-function explain(claims: readonly Claim[], suspicion: Suspicion, nowMs: number): string {
+function explain(claims: readonly Claim[], suspicion: Ground, suspect: Heard, nowMs: number): string {
+  if (suspicion === 'lease-still') {
+    const stillFor = ((nowMs - suspect.heardAtMs) / 1000).toFixed(1);
+    return `it has no beacon, and its kubelet has not renewed its Lease for ${stillFor} s, while others did`;
+  }
   const newest = newestClaim(claims);
   if (suspicion === 'kubelet-down') {
     const why = newest?.reported.kubelet.why;

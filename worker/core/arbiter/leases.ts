@@ -19,11 +19,11 @@ const HOLD_LEASE_STILL_MS = 120_000;
 const LEASE_MOVES_WITHIN_MS = 45_000;
 
 /** When the Leases are to be listed next; infinite when nobody wants them. */
-export function leasesDueMs(state: ArbiterState, watched: number): number {
+export function leasesDueMs(state: ArbiterState, watched: number, unenrolled: boolean): number {
   const { memory, settings, hold } = state;
   if (!settings.hasApi || settings.policy.leaseEvidence === 'off') return Number.POSITIVE_INFINITY;
-  return watched > LIST_ABOVE || hold !== undefined
-    ? memory.leasesListedAtMs + WATCH_LOOK_MS
+  return watched > LIST_ABOVE || hold !== undefined || unenrolled
+    ? Math.max(memory.leasesListedAtMs, memory.leasesTakenAtMs) + WATCH_LOOK_MS
     : Number.POSITIVE_INFINITY;
 }
 
@@ -31,6 +31,8 @@ export function leasesDueMs(state: ArbiterState, watched: number): number {
 export function takeLeases(state: ArbiterState, listed: readonly LeaseCopy[], nowMs: number): void {
   const { memory } = state;
   const pulses = new Map<string, LeasePulse>();
+  const gapMs = nowMs - memory.leasesTakenAtMs;
+  const counts = othersMove(state, listed);
   for (const { node: name, renewTimeMs } of listed) {
     const before = memory.leases.get(name);
     const same = before !== undefined && before.renewTimeMs === renewTimeMs;
@@ -38,6 +40,9 @@ export function takeLeases(state: ArbiterState, listed: readonly LeaseCopy[], no
       renewTimeMs,
       movedAtMs: same ? before.movedAtMs : nowMs,
       firstSeenAtMs: before?.firstSeenAtMs ?? nowMs,
+      ...(same && {
+        stillForMs: (before.stillForMs ?? 0) + (counts && gapMs <= LEASE_MOVES_WITHIN_MS ? gapMs : 0),
+      }),
     });
     const node = state.nodes.get(name);
     if (node?.phase === 'watched' && node.watch?.hasLease === true) {
@@ -45,6 +50,30 @@ export function takeLeases(state: ArbiterState, listed: readonly LeaseCopy[], no
     }
   }
   memory.leases = pulses;
+  memory.leasesTakenAtMs = nowMs;
+}
+
+/** Whether a Lease was seen to move at all: one left over from before `enableNodeLease: false` never is. */
+export function hasMovedEver(pulse: LeasePulse): boolean {
+  return pulse.movedAtMs > pulse.firstSeenAtMs;
+}
+
+/**
+ * Whether at least half of the Leases that can move did so since the last list: then it means something that another one
+ * did not. Those of nodes with a verdict are not expected to.
+ */
+function othersMove({ memory, nodes }: ArbiterState, listed: readonly LeaseCopy[]): boolean {
+  let moving = 0;
+  let still = 0;
+  for (const { node: name, renewTimeMs } of listed) {
+    const before = memory.leases.get(name);
+    const node = nodes.get(name);
+    if (before === undefined || node === undefined || node.phase === 'down') continue;
+    if (before.renewTimeMs !== renewTimeMs) moving += 1;
+    else if (hasMovedEver(before)) still += 1;
+  }
+  // As seen from one of those that stand still: the others are one fewer.
+  return moving > 0 && moving >= still - 1;
 }
 
 /**

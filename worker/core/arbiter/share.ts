@@ -14,12 +14,16 @@ export interface Heard {
   readonly timeoutMs: number;
   /** Its beats say that the kubelet is down: it counts as lost, whatever its beats say. */
   readonly kubeletDown: boolean;
+  /** It has no beacon; these are the moves of its Lease, which are slower than beats. */
+  readonly byLease?: true;
 }
 
-/** All nodes that any observer has ever heard. */
+/** All enrolled nodes that any observer has ever heard. */
 export function heardNodes(state: ArbiterState): readonly Heard[] {
   const heard: Heard[] = [];
   for (const node of state.nodes.values()) {
+    // Observers remember for a while who beat before its Node lost its key.
+    if (node.keys.length === 0) continue;
     const claims = claimsOn(state, node);
     const newest = newestClaim(claims);
     if (newest === undefined) continue;
@@ -148,7 +152,10 @@ function summaryOf(all: readonly Heard[]): Summary {
   if (summary === undefined) {
     summary = {
       byName: new Map(all.map((heard) => [heard.node.name, heard])),
-      longestIntervalMs: all.reduce((longest, heard) => Math.max(longest, heard.intervalMs), 0),
+      longestIntervalMs: all.reduce(
+        (longest, heard) => (heard.byLease === true ? longest : Math.max(longest, heard.intervalMs)),
+        0,
+      ),
     };
     summaries.set(all, summary);
   }

@@ -96,6 +96,34 @@ export function kubeletEvidence(
   return { kind: 'still', hasLease: true };
 }
 
+/** A heartbeat time has whole seconds: the moment it stands for may be almost one later. */
+const SECOND_MS = 1_000;
+
+/**
+ * What a fresh read says about a kubelet whose Lease stood still in the lists, where nothing else speaks for or against
+ * the node. Stricter than `leaseSpeaks`: a status that may have been written after the last renewal is a kubelet that
+ * lives without renewing, as one does that was just restarted with `enableNodeLease: false`.
+ *
+ * @param listedRenewTimeMs as the newest list had it
+ */
+export function stillLeaseEvidence(
+  read: FreshRead,
+  listedRenewTimeMs: number | undefined,
+  nowMs: number,
+): KubeletEvidence {
+  const { renewTimeMs, heartbeatTime } = signsOf(read);
+  if (renewTimeMs === undefined) return { kind: 'unavailable', why: 'its Lease cannot be read' };
+  if (renewTimeMs !== listedRenewTimeMs) return { kind: 'wait', untilMs: nowMs + WATCH_LOOK_MS };
+  const heartbeatMs = heartbeatTime === undefined ? undefined : fromRfc3339(heartbeatTime);
+  if (heartbeatMs !== undefined && heartbeatMs + SECOND_MS > renewTimeMs) {
+    return {
+      kind: 'unavailable',
+      why: 'its kubelet wrote a status after its last renewal: the Lease may hang',
+    };
+  }
+  return { kind: 'still', hasLease: true };
+}
+
 /** Compares a watched node's signs with the ones remembered. */
 export function look(watch: Watch, read: FreshRead): Watch {
   const signs = signsOf(read);

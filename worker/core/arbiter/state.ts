@@ -2,6 +2,7 @@ import type { PublicKey } from '../../../protocol/keys.ts';
 import type { Report } from '../../../protocol/report.ts';
 import type { ClusterFailure, LeaseCopy, NodeCopy } from '../cluster-port.ts';
 import type { Policy } from '../policy.ts';
+import type { OwnLease } from './own-lease.ts';
 import type { Cause, EpisodeStatus, Phase } from './view.ts';
 
 /** What the arbiter is told by its configuration. */
@@ -14,6 +15,13 @@ export interface ArbiterSettings {
   readonly policy: Policy;
   /** False for a cluster that is judged by configured keys only: there is no API to read or write. */
   readonly hasApi: boolean;
+  /**
+   * Whether nodes without a beacon are judged by their Leases. Default: in external mode, where nobody else looks at
+   * them. Costs the API server a list of all Leases every 20 s, while there are such nodes.
+   */
+  readonly watchUnenrolled?: boolean;
+  /** Our own Lease, and who we are in it. Without it none is kept. */
+  readonly lease?: { readonly name: string; readonly holder: string };
 }
 
 /** The kubelet's own traces in the cluster. All by the node's clock; compared for change, or with that same clock. */
@@ -59,11 +67,18 @@ export interface FollowUp {
   /** When the Node is read again: did a live kubelet contradict? */
   readonly checkDueAtMs: number;
   readonly checks: number;
+  /** When the node's pods are looked at, in external mode: does the controller listen to us? See `mode.ts`. */
+  readonly modeCheckDueAtMs?: number;
+  readonly modeChecks?: number;
 }
 
 /** One absence of one node instance. */
 export interface Episode extends EpisodeStatus {
   readonly followUp?: FollowUp;
+  /** What was told of it by Events on the Node; see `announce.ts`. */
+  readonly announced?: readonly string[];
+  /** The node has no beacon: its Lease stood still. `lastBeatAtMs` is when that was last seen to move. */
+  readonly unenrolled?: true;
 }
 
 /**
@@ -90,6 +105,8 @@ export interface ArbiterNode {
   readonly lastEpisode?: Episode;
   /** The last absence, when it ended without a verdict: the network is coming back to others too. See `share.ts`. */
   readonly lastAbsence?: { readonly lastBeatAtMs: number; readonly returnedAtMs: number };
+  /** Since when two machines are known to beat with its key: told by an Event then. */
+  readonly duplicateSinceMs?: number;
   /** When it came back from its verdicts of the last hour. */
   readonly returnsAtMs?: readonly number[];
   readonly watch?: Watch;
@@ -151,6 +168,8 @@ export interface LeasePulse {
   readonly renewTimeMs: number | undefined;
   readonly movedAtMs: number;
   readonly firstSeenAtMs: number;
+  /** How long it has stood still in lists in which most others moved. */
+  readonly stillForMs?: number;
 }
 
 /** Facts that are asked for again rather than stored. */
@@ -169,6 +188,8 @@ export interface Memory {
   leases: ReadonlyMap<string, LeasePulse>;
   /** When they were last asked for. */
   leasesListedAtMs: number;
+  /** When the newest list was taken in. With the Leases it is stored as long as unenrolled nodes are watched by it. */
+  leasesTakenAtMs: number;
   listingLeases: boolean;
   /** Nodes whose own GET is wanted, because a list lacks them. */
   readonly toRead: Set<string>;
@@ -177,6 +198,8 @@ export interface Memory {
   readonly reading: Set<string>;
   readonly writing: Set<string>;
   readonly marking: Set<string>;
+  checkingMode: boolean;
+  askingOwnLease: boolean;
 }
 
 export interface ArbiterState {
@@ -192,6 +215,11 @@ export interface ArbiterState {
   /** Moments at which a live kubelet contradicted a write. */
   contradictionsAtMs: readonly number[];
   breakerOpenUntilMs?: number;
+  /** A controller was seen not to act on what we wrote: nothing is written until it does, or somebody releases. */
+  modeHold?: { readonly id: string; readonly sinceMs: number; readonly node: string };
+  /** The pods that would tell cannot be listed. */
+  modeUnchecked?: { readonly sinceMs: number; readonly why: string };
+  ownLease?: OwnLease;
   api: ApiState;
   /** When the inventory was last taken in, and last asked for. */
   listedAtMs?: number;
@@ -213,12 +241,15 @@ export function newMemory(): Memory {
     reads: new Map(),
     leases: new Map(),
     leasesListedAtMs: Number.NEGATIVE_INFINITY,
+    leasesTakenAtMs: Number.NEGATIVE_INFINITY,
     listingLeases: false,
     toRead: new Set(),
     whys: new Map(),
     reading: new Set(),
     writing: new Set(),
     marking: new Set(),
+    checkingMode: false,
+    askingOwnLease: false,
   };
 }
 

@@ -1,12 +1,14 @@
 import { observerIdOf } from '../shard.ts';
 import { FLAPPING_RETURNS, FLAPPING_WINDOW_MS } from './episode.ts';
+import { otherHolder, standsDown } from './own-lease.ts';
 import type { ArbiterNode, ArbiterState, Episode } from './state.ts';
 import type { Alert, ClusterStatus, EpisodeStatus, NodeStatus, RegionStatus } from './view.ts';
-import { claimsOn, newestClaim } from './witness.ts';
+import { claimsOn, newestClaim, type Claim } from './witness.ts';
 
 /** What is shown of a cluster. Alerts are derived here from the state, so that none can be forgotten or doubled. */
 export function statusOf(state: ArbiterState, nowMs: number): ClusterStatus {
-  const { settings, hold } = state;
+  const { settings } = state;
+  const hold = holdStatus(state);
   const nodes = [...state.nodes.values()]
     .map((node) => nodeStatus(state, node, nowMs))
     .toSorted((a, b) => (a.name < b.name ? -1 : 1));
@@ -18,9 +20,7 @@ export function statusOf(state: ArbiterState, nowMs: number): ClusterStatus {
     atMs: nowMs,
     state: judging,
     why,
-    ...(hold !== undefined && {
-      hold: { id: hold.id, sinceMs: hold.sinceMs, nodes: hold.nodes, share: hold.share },
-    }),
+    ...(hold !== undefined && { hold }),
     regions,
     api: {
       state: state.api.state,
@@ -37,12 +37,29 @@ export function statusOf(state: ArbiterState, nowMs: number): ClusterStatus {
   };
 }
 
+/** The hold that waits for an operator before the one that ends by itself. */
+function holdStatus({ hold, modeHold }: ArbiterState): ClusterStatus['hold'] {
+  if (modeHold !== undefined) {
+    const { id, sinceMs, node } = modeHold;
+    return { id, sinceMs, nodes: [node], share: 0, kind: 'mode' };
+  }
+  return hold && { id: hold.id, sinceMs: hold.sinceMs, nodes: hold.nodes, share: hold.share };
+}
+
 function clusterState(
   state: ArbiterState,
   regions: readonly RegionStatus[],
   nowMs: number,
 ): Pick<ClusterStatus, 'state' | 'why'> {
-  const { settings, hold, coolDown, breakerOpenUntilMs } = state;
+  const { settings, hold, modeHold, coolDown, breakerOpenUntilMs } = state;
+  const other = otherHolder(state);
+  if (other !== undefined) return { state: 'hold', why: `${standsDown(other.holder)}: nothing is written` };
+  if (modeHold !== undefined) {
+    return {
+      state: 'hold',
+      why: `the controller did not act on ${modeHold.node}, so it may not be in external mode: nothing is written`,
+    };
+  }
   if (hold !== undefined) {
     const percent = Math.round(hold.share * 100);
     return { state: 'hold', why: `${percent} % of the nodes are missing at once: nothing is written` };
@@ -88,7 +105,7 @@ function regionStatus(state: ArbiterState, region: string, nowMs: number): Regio
 }
 
 function shown(episode: Episode): EpisodeStatus {
-  const { followUp: _, ...status } = episode;
+  const { followUp: _f, announced: _a, unenrolled: _u, ...status } = episode;
   return status;
 }
 
@@ -103,7 +120,7 @@ function nodeStatus(state: ArbiterState, node: ArbiterNode, nowMs: number): Node
     phase: node.phase,
     sinceMs: node.sinceMs,
     ...(node.cause !== undefined && { cause: node.cause }),
-    why: state.memory.whys.get(node.name) ?? whyOf(node),
+    why: state.memory.whys.get(node.name) ?? unheardWhy(state, node, claims, nowMs) ?? whyOf(node),
     lastHeard: claims.flatMap(({ region, reported, heardAtMs }) =>
       reported === undefined ? [] : [{ region, sight: reported.sight, heardAgoMs: nowMs - heardAtMs }],
     ),
@@ -116,6 +133,54 @@ function nodeStatus(state: ArbiterState, node: ArbiterNode, nowMs: number): Node
     }),
     ...(episode !== undefined && { episode: shown(episode) }),
   };
+}
+
+/**
+ * What is known of a node that is called alive because no quorum calls it silent, where not all regions hear it: too few
+ * can tell, or some do not hear what the others hear. Neither is a verdict, and `beats come` would be a lie.
+ */
+function unheardWhy(
+  state: ArbiterState,
+  node: ArbiterNode,
+  claims: readonly Claim[],
+  nowMs: number,
+): string | undefined {
+  const newest = newestClaim(claims);
+  if (node.phase !== 'alive' || newest === undefined) return undefined;
+  const quietMs = nowMs - newest.heardAtMs;
+  if (quietMs > newest.reported.timeoutMs) {
+    const cannot = claims
+      .filter(({ kind }) => kind !== 'heard' && kind !== 'silent')
+      .map(({ region, kind, blindness }) => `${region} ${blindness ?? kind}`);
+    return `no beat is known for ${lengthOf(quietMs)}, and too few regions can tell (${cannot.join(', ')})`;
+  }
+  const deaf = claims.filter(
+    ({ kind, heardAtMs }) => kind === 'silent' && nowMs - heardAtMs >= UNHEARD_BY_ONE_MS,
+  );
+  return deaf.length === 0 ? undefined : `beats come, but ${notHeard(state, node, deaf, nowMs)}`;
+}
+
+/** "one region of three (weur) has not heard node-7 for 40 min". */
+function notHeard(
+  { settings: { regions } }: ArbiterState,
+  node: ArbiterNode,
+  deaf: readonly Claim[],
+  nowMs: number,
+): string {
+  const names = deaf.map(({ region }) => region).join(', ');
+  const forMs = nowMs - Math.max(...deaf.map(({ heardAtMs }) => heardAtMs));
+  const has = deaf.length === 1 ? 'region' : 'regions';
+  const verb = deaf.length === 1 ? 'has' : 'have';
+  return `${countOf(deaf.length)} ${has} of ${countOf(regions.length)} (${names}) ${verb} not heard ${node.name} for ${lengthOf(forMs)}`;
+}
+
+function lengthOf(ms: number): string {
+  const minutes = Math.round(ms / 60_000);
+  return minutes < 2 ? `${Math.round(ms / 1_000)} s` : `${minutes} min`;
+}
+
+function countOf(count: number): string {
+  return ['no', 'one', 'two', 'three', 'four', 'five', 'six', 'seven'][count] ?? `${count}`;
 }
 
 /** The sentence for a phase that no judgement has explained. */
@@ -140,14 +205,38 @@ function whyOf(node: ArbiterNode): string {
   }
 }
 
+const WRONG_MODE =
+  'it is Unknown by our hand, and its pods are still Ready: set --node-liveness-source=external on every ' +
+  'kube-controller-manager, or mode = "compat" here; then release the hold with its id';
+
 function alertsOf(
   state: ArbiterState,
   nodes: readonly NodeStatus[],
   regions: readonly RegionStatus[],
   nowMs: number,
 ): readonly Alert[] {
-  const { hold, api, breakerOpenUntilMs, listRefused } = state;
+  const { settings, hold, modeHold, modeUnchecked, api, breakerOpenUntilMs, listRefused } = state;
   const alerts: Alert[] = [];
+  if (modeHold !== undefined) {
+    const { sinceMs, node } = modeHold;
+    alerts.push({ code: 'wrong-mode', sinceMs, message: WRONG_MODE, node });
+  }
+  const other = otherHolder(state);
+  if (other !== undefined) {
+    const message = `${standsDown(other.holder)}; stop one of the two, or give each nodes and a \`lease\` of its own`;
+    alerts.push({ code: 'another-detector', sinceMs: other.sinceMs, message });
+  }
+  const leaseTrouble = state.ownLease?.trouble;
+  if (leaseTrouble !== undefined && settings.lease !== undefined && settings.mode !== 'observe') {
+    const { sinceMs, why } = leaseTrouble;
+    const message = `the Lease farpulse/${settings.lease.name} cannot be renewed, and verdicts go on without it: ${why}; kubectl apply -k deploy/overlays/${settings.mode}`;
+    alerts.push({ code: 'lease-unavailable', sinceMs, message });
+  }
+  if (modeUnchecked !== undefined) {
+    const { sinceMs, why } = modeUnchecked;
+    const message = `whether the controller listens to us cannot be seen: ${why}; kubectl apply -k deploy/overlays/external`;
+    alerts.push({ code: 'mode-unchecked', sinceMs, message });
+  }
   if (hold !== undefined) {
     const message = `${hold.nodes.length} nodes are missing at once; release with the hold's id if they are really dead`;
     alerts.push({ code: 'hold', sinceMs: hold.sinceMs, message });
@@ -215,13 +304,11 @@ function nodeAlerts(state: ArbiterState, node: NodeStatus, nowMs: number): reado
   if (known.veto !== undefined && suspectForMs > 3 * timeoutMs) {
     tell('witnesses-disagree', 'a quorum of regions does not hear it, and another one does');
   }
-  for (const { region, kind, heardAtMs } of claims) {
-    if (node.phase !== 'alive' || kind !== 'silent' || nowMs - heardAtMs < UNHEARD_BY_ONE_MS) continue;
-    tell(
-      'region-does-not-hear',
-      `${region} has not heard it for ${Math.round((nowMs - heardAtMs) / 60_000)} min`,
-    );
-  }
+  const deaf = claims.filter(
+    ({ kind, heardAtMs }) => kind === 'silent' && nowMs - heardAtMs >= UNHEARD_BY_ONE_MS,
+  );
+  if (node.phase === 'alive' && deaf.length > 0)
+    tell('region-does-not-hear', notHeard(state, known, deaf, nowMs));
   if (claims.some(({ reported }) => reported?.duplicate === true)) {
     tell('duplicate-identity', 'two machines beat with its key');
   }

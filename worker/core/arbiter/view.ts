@@ -118,6 +118,11 @@ export interface ClusterStatus {
     readonly sinceMs: number;
     readonly nodes: readonly string[];
     readonly share: number;
+    /**
+     * - `share` (the default): too many nodes are missing at once.
+     * - `mode`: a controller did not act on what was written of the named node.
+     */
+    readonly kind?: 'share' | 'mode';
   };
   readonly regions: readonly RegionStatus[];
   readonly api: {

@@ -72,8 +72,11 @@ const Banner: FC<{ status: ClusterStatus }> = ({ status }) => {
       </p>
       {hold !== undefined && (
         <p>
-          Held for <Ago sinceMs={hold.sinceMs} atMs={atMs} />: {hold.nodes.length} nodes,{' '}
-          {Math.round(hold.share * 100)} % of those that were beating. To release it, with the admin token:{' '}
+          Held for <Ago sinceMs={hold.sinceMs} atMs={atMs} />
+          {hold.kind === 'mode'
+            ? ''
+            : `: ${hold.nodes.length} nodes, ${Math.round(hold.share * 100)} % of those that were beating`}
+          . To release it, with the admin token:{' '}
           <code>
             POST /v1/clusters/{status.cluster}/holds/{shown(hold.id, 64)}/release
           </code>
